@@ -1,0 +1,20 @@
+"""The cells, and their registry: adding one is a file here and a line below."""
+
+from __future__ import annotations
+
+from persistor.cells.alpha_cmru import AlphaCMRU
+from persistor.cells.bmru import BMRU
+from persistor.cells.cell import Cell
+from persistor.cells.cmru import CMRU
+from persistor.cells.lru import LRU
+from persistor.cells.mingru import MinGRU
+
+__all__ = ["BMRU", "CELLS", "CMRU", "LRU", "AlphaCMRU", "Cell", "MinGRU"]
+
+CELLS: dict[str, type[Cell]] = {
+    "bmru": BMRU,
+    "cmru": CMRU,
+    "alpha-cmru": AlphaCMRU,
+    "lru": LRU,
+    "mingru": MinGRU,
+}

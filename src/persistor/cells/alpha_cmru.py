@@ -1,0 +1,49 @@
+"""alphaCMRU: CMRU whose scale depends on the input."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Key
+from persistor.cells.cell import Cell
+from persistor.cells.epsilon import checked_epsilon, update_decay
+from persistor.cells.hysteresis import update_gate
+from persistor.layers import Linear
+from persistor.sequence import Sequence
+from persistor.surrogate import sign
+from persistor.transition import Affine
+
+
+class AlphaCMRU(Cell):
+    """Eq. "alpha_cmru": a CMRU with alpha_t = W_alpha x_t + b_alpha, so states are continuous.
+
+    c_t = W_x x_t + b_x,  beta_t = |W_beta x_t + b_beta|,  z_t = H(|c_t| - beta_t)
+    h_t = z_t [S(c_t) alpha_t + epsilon h_{t-1}] + (1 - z_t) h_{t-1}
+    """
+
+    project: Linear  # candidate, threshold, scale
+    epsilon: Float[Array, ""] | Float[Array, " d"]
+    state: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        width: int,
+        state: int,
+        *,
+        epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
+        key: Key,
+    ):
+        self.project = Linear(width, 3 * state, key=key)
+        self.epsilon = checked_epsilon(epsilon, state)
+        self.state = state
+
+    def gate(self, p: Float[Array, "*s p"]) -> Affine:
+        """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha_t)."""
+        candidate, threshold, scale = jnp.split(p, 3, axis=-1)
+        z = update_gate(candidate, threshold)
+        return Affine(update_decay(z, self.epsilon), z * sign(candidate) * scale)
+
+    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
+        """The state itself."""
+        return states

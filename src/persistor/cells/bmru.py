@@ -1,0 +1,43 @@
+"""BMRU: the bistable memory recurrent unit."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Key
+from persistor.cells.cell import Cell
+from persistor.cells.hysteresis import update_gate
+from persistor.layers import Linear, over
+from persistor.sequence import Sequence
+from persistor.surrogate import sign
+from persistor.transition import Affine
+
+
+class BMRU(Cell):
+    """Section "The Bistable Memory Recurrent Unit": a state of two values, +alpha or -alpha.
+
+    c_t = W_x x_t + b_x,  beta_t = |W_beta x_t + b_beta|,  z_t = H(|c_t| - beta_t)
+    h_t = z_t S(c_t) alpha + (1 - z_t) h_{t-1}
+
+    This is CMRU with epsilon = 0.
+    """
+
+    project: Linear  # candidate, threshold
+    scale: Float[Array, " d"]
+    state: int = eqx.field(static=True)
+
+    def __init__(self, width: int, state: int, *, key: Key):
+        self.project = Linear(width, 2 * state, key=key)
+        self.scale = jnp.ones(state)
+        self.state = state
+
+    def gate(self, p: Float[Array, "*s p"]) -> Affine:
+        """Retain (decay 1, drive 0) or replace (decay 0, drive +-alpha)."""
+        candidate, threshold = jnp.split(p, 2, axis=-1)
+        z = update_gate(candidate, threshold)
+        return Affine(1.0 - z, z * sign(candidate) * over(self.scale, z))
+
+    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
+        """The state itself."""
+        return states

@@ -1,0 +1,84 @@
+"""What all cells share: how a transition becomes a layer, a stream, or a state-space form."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Bool, Float, Inexact, Int
+from persistor.layers import Linear
+from persistor.sequence import Dense, Sequence
+from persistor.transition import Affine
+from persistor.unroll import unroll
+
+
+class Cell(eqx.Module):
+    """A recurrent cell: it maps an input to a transition of its state.
+
+    A new cell gives `project` (a linear map of the input, all projections side by side), `gate`
+    (elementwise, from projections to the transition) and `read` (from states to outputs).
+    Everything else follows from these and is final. Leading axes of the input are free: a single
+    sequence (t, m) and a batch (b, t, m) both work.
+    """
+
+    state_dtype: ClassVar[jnp.dtype] = jnp.dtype("float32")
+    project: eqx.AbstractVar[Linear]
+    state: eqx.AbstractVar[int]
+
+    @abstractmethod
+    def gate(self, p: Float[Array, "*s p"]) -> Affine:
+        """The transition, from the projections of an input; elementwise in the units."""
+
+    @abstractmethod
+    def read(self, states: Inexact[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
+        """The outputs, from the states and the inputs that led to them."""
+
+    def transition(self, x: Float[Array, "*s m"]) -> Affine:
+        """The transition h -> decay * h + drive that input x stands for."""
+        return self.gate(self.project(x))
+
+    def first(self, batch: tuple[int, ...] = ()) -> Inexact[Array, "*b d"]:
+        """The state before the first step: zeros."""
+        return jnp.zeros((*batch, self.state), self.state_dtype)
+
+    def states(
+        self,
+        inputs: Sequence,
+        first: Inexact[Array, "*b d"] | None = None,
+        *,
+        lengths: Int[Array, "*b"] | None = None,
+        resets: Bool[Array, "*b t"] | None = None,
+        engine: str = "auto",
+    ) -> tuple[Inexact[Array, "*b t d"], Inexact[Array, "*b d"]]:
+        """All states over a sequence, and the last one."""
+        transitions = self.gate(inputs.linear(self.project).dense())
+        first = self.first(inputs.batch) if first is None else first
+        return unroll(transitions, first, lengths=lengths, resets=resets, engine=engine)
+
+    def __call__(
+        self,
+        x: Float[Array, "*b t m"] | Sequence,
+        first: Inexact[Array, "*b d"] | None = None,
+        *,
+        lengths: Int[Array, "*b"] | None = None,
+        resets: Bool[Array, "*b t"] | None = None,
+        engine: str = "auto",
+    ) -> tuple[Float[Array, "*b t d"], Inexact[Array, "*b d"]]:
+        """Outputs over a whole sequence, and the last state: `(xs, h0) -> (ys, hT)`.
+
+        `first` is the state to begin with (zeros by default); feed the last state of one chunk
+        into the next and the chunks equal the whole. `lengths` and `resets` as in `unroll`.
+        """
+        inputs = Dense(x) if eqx.is_array(x) else x
+        states, last = self.states(inputs, first, lengths=lengths, resets=resets, engine=engine)
+        return self.read(states, inputs), last
+
+    def step(
+        self, x: Float[Array, "*b m"], state: Inexact[Array, "*b d"]
+    ) -> tuple[Float[Array, "*b d"], Inexact[Array, "*b d"]]:
+        """One step of a stream: the output and the next state."""
+        state = self.transition(x)(state)
+        return self.read(state[..., None, :], Dense(x[..., None, :]))[..., 0, :], state

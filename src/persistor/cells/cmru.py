@@ -1,0 +1,53 @@
+"""CMRU: the cumulative memory recurrent unit."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Key
+from persistor.cells.cell import Cell
+from persistor.cells.epsilon import checked_epsilon, update_decay
+from persistor.cells.hysteresis import update_gate
+from persistor.layers import Linear, over
+from persistor.sequence import Sequence
+from persistor.surrogate import sign
+from persistor.transition import Affine
+
+
+class CMRU(Cell):
+    """Eq. "cmru": an update keeps a fraction epsilon of the state, and so lets gradients through.
+
+    c_t = W_x x_t + b_x,  beta_t = |W_beta x_t + b_beta|,  z_t = H(|c_t| - beta_t)
+    h_t = z_t [S(c_t) alpha + epsilon h_{t-1}] + (1 - z_t) h_{t-1}
+
+    epsilon = 0 is BMRU, epsilon = 1 a selective integrator, epsilon = -1 a reflection.
+    """
+
+    project: Linear  # candidate, threshold
+    scale: Float[Array, " d"]
+    epsilon: Float[Array, ""] | Float[Array, " d"]
+    state: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        width: int,
+        state: int,
+        *,
+        epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
+        key: Key,
+    ):
+        self.project = Linear(width, 2 * state, key=key)
+        self.scale = jnp.ones(state)
+        self.epsilon = checked_epsilon(epsilon, state)
+        self.state = state
+
+    def gate(self, p: Float[Array, "*s p"]) -> Affine:
+        """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha)."""
+        candidate, threshold = jnp.split(p, 2, axis=-1)
+        z = update_gate(candidate, threshold)
+        return Affine(update_decay(z, self.epsilon), z * sign(candidate) * over(self.scale, z))
+
+    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
+        """The state itself."""
+        return states

@@ -1,0 +1,65 @@
+"""LRU: the linear recurrent unit, a fading-memory baseline with complex states."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Complex, Float, Key
+from persistor.cells.cell import Cell
+from persistor.layers import Linear
+from persistor.sequence import Sequence
+from persistor.transition import Affine
+
+
+class LRU(Cell):
+    """Appendix "Linear Recurrent Unit" (Orvieto et al., 2023): diagonal, complex, always decaying.
+
+    h_t = Lambda h_{t-1} + gamma B x_t,  Lambda = exp(-exp(nu) + i exp(theta))
+    y_t = Re(C h_t) + D x_t,             gamma = sqrt(1 - |Lambda|^2)
+
+    At the start |Lambda| is uniform on the ring [0.9, 0.999] and the phase in [0, 2 pi].
+    """
+
+    state_dtype: ClassVar[jnp.dtype] = jnp.dtype("complex64")
+    project: Linear  # B: real parts, imaginary parts
+    nu: Float[Array, " d"]
+    theta: Float[Array, " d"]
+    mix_real: Float[Array, "d d"]  # C
+    mix_imaginary: Float[Array, "d d"]
+    skip: Linear  # D
+    state: int = eqx.field(static=True)
+
+    def __init__(self, width: int, state: int, *, key: Key):
+        radius, phase, project, real, imaginary, skip = jax.random.split(key, 6)
+        square = jax.random.uniform(radius, (state,), minval=0.9**2, maxval=0.999**2)
+        self.nu = jnp.log(-0.5 * jnp.log(square))
+        self.theta = jnp.log(jax.random.uniform(phase, (state,), minval=1e-6, maxval=2 * jnp.pi))
+        # B and C: each part has half of the variance 1 / inputs that a complex entry has.
+        self.project = Linear(width, 2 * state, bias=False, key=project)
+        self.project = eqx.tree_at(lambda p: p.weight, self.project, self.project.weight / 2**0.5)
+        spread = (2 * state) ** -0.5
+        self.mix_real = spread * jax.random.normal(real, (state, state))
+        self.mix_imaginary = spread * jax.random.normal(imaginary, (state, state))
+        self.skip = Linear(width, state, bias=False, key=skip)
+        self.state = state
+
+    def eigenvalues(self) -> Complex[Array, " d"]:
+        """Lambda."""
+        return jnp.exp(jax.lax.complex(-jnp.exp(self.nu), jnp.exp(self.theta)))
+
+    def gate(self, p: Float[Array, "*s p"]) -> Affine:
+        """A constant decay; the drive is the normalised projection of the input."""
+        real, imaginary = jnp.split(p, 2, axis=-1)
+        decay = self.eigenvalues().reshape((1,) * (real.ndim - 1) + (self.state,))
+        gamma = jnp.sqrt(-jnp.expm1(-2 * jnp.exp(self.nu))).reshape(decay.shape)
+        drive = jax.lax.complex(gamma * real, gamma * imaginary)
+        return Affine(jnp.broadcast_to(decay, drive.shape), drive)
+
+    def read(self, states: Complex[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
+        """Re(C h) + D x."""
+        mixed = states.real @ self.mix_real - states.imag @ self.mix_imaginary
+        return mixed + inputs.linear(self.skip).dense()

@@ -1,0 +1,199 @@
+"""An experiment is a value: task, model, training, seed. It goes to JSON and back, and its hash
+names its run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from persistor.cells import CELLS, Cell
+from persistor.errors import PersistorError, unknown
+from persistor.model import Backbone
+from persistor.tasks import TASKS, Task
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What to build. With several cells, the blocks take them by turns (a hybrid stack)."""
+
+    cells: tuple[str, ...] = ("cmru",)
+    state: int = 4
+    blocks: int = 1
+    width: int = 256
+    encoding: int = 256
+    epsilon: float | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        for name in self.cells:
+            if name not in CELLS:
+                raise unknown("cell", name, CELLS)
+        at_least_one = {"state": self.state, "blocks": self.blocks, "width": self.width}
+        for name, value in at_least_one.items():
+            if value < 1:
+                raise PersistorError(f"{name} is {value}; it must be at least 1")
+        if self.encoding < 0 or self.encoding % 2:
+            raise PersistorError(
+                f"encoding is {self.encoding}; the positional encoding's width must be even "
+                "(0 leaves positions out)"
+            )
+        if not 0 <= self.dropout < 1:
+            raise PersistorError(f"dropout is {self.dropout}; it must lie in [0, 1)")
+        self._check_epsilon()
+
+    def _check_epsilon(self) -> None:
+        if self.epsilon is None:
+            if self.cumulative:
+                object.__setattr__(self, "epsilon", 1.0)
+            return
+        if not -1 <= self.epsilon <= 1:
+            raise PersistorError(f"epsilon is {self.epsilon:g}; it must lie in [-1, 1]")
+        if not self.cumulative:
+            raise PersistorError(
+                f"epsilon does not apply to {', '.join(self.cells)}; use cmru or alpha-cmru"
+            )
+
+    @property
+    def cumulative(self) -> bool:
+        """Whether any of the cells has an epsilon."""
+        return any(_has_epsilon(CELLS[name]) for name in self.cells)
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """The paper's training protocol (appendix "Training Generalities"); `steps` is the budget."""
+
+    steps: int = 30_000
+    anneal: bool = False
+    batch: int = 64
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-5
+    warmup: float = 0.01
+    weight_decay: float = 1e-4
+    clip: float = 1.0
+    evaluate_every: int = 64
+    valid_batches: int = 20
+    patience: int = 100
+
+    def __post_init__(self):
+        for name in ("steps", "batch", "evaluate_every", "valid_batches", "patience"):
+            if getattr(self, name) < 1:
+                raise PersistorError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One training run, completely described."""
+
+    task: Task
+    model: ModelSpec = field(default_factory=ModelSpec)
+    training: TrainingSpec = field(default_factory=TrainingSpec)
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.training.anneal and not self.model.cumulative:
+            raise PersistorError(
+                f"annealing needs an epsilon; {', '.join(self.model.cells)} has none"
+            )
+        if self.training.anneal and self.model.epsilon != 1:
+            raise PersistorError("annealing sets epsilon itself, from 1 to 0; leave epsilon out")
+        if self.seed < 0:
+            raise PersistorError(f"seed is {self.seed}; it must not be negative")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values; `from_json` is its inverse."""
+        return {
+            "task": {"name": task_name(self.task), **dataclasses.asdict(self.task)},  # pyright: ignore[reportArgumentType]
+            "model": dataclasses.asdict(self.model),
+            "training": dataclasses.asdict(self.training),
+            "seed": self.seed,
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Experiment:
+        """The experiment that `to_json` described."""
+        try:
+            task = dict(value["task"])
+            name = task.pop("name")
+            if name not in TASKS:
+                raise unknown("task", name, TASKS)
+            return Experiment(
+                task=TASKS[name](**_tuples(task)),
+                model=ModelSpec(**_tuples(value["model"])),
+                training=TrainingSpec(**value["training"]),
+                seed=value["seed"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise PersistorError(f"this is not the description of an experiment: {error}") from None
+
+    @property
+    def hash(self) -> str:
+        """Sixteen hex digits that stand for this experiment and no other."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def name(self) -> str:
+        """The run folder's name: readable first, then the hash."""
+        words = [task_name(self.task)]
+        if hasattr(self.task, "length"):
+            words.append(f"L{self.task.length}")  # pyright: ignore[reportAttributeAccessIssue]
+        words += self.model.cells
+        if self.training.anneal:
+            words.append("annealed")
+        elif self.model.epsilon is not None:
+            words.append(f"eps{self.model.epsilon:g}")
+        words += [f"d{self.model.state}", f"r{self.model.blocks}", f"seed{self.seed}"]
+        return "-".join([*words, self.hash])
+
+    @property
+    def reduced(self) -> bool:
+        """Whether the budget is smaller than the paper's."""
+        return self.training.steps < self.task.steps
+
+    def build(self) -> Backbone:
+        """The untrained model; the seed decides every weight."""
+        spec = self.model
+        cells_key, key = jax.random.split(jax.random.key(self.seed))
+        names = [spec.cells[i % len(spec.cells)] for i in range(spec.blocks)]
+        cells = tuple(
+            build_cell(name, spec.width, spec.state, spec.epsilon, key=k)
+            for name, k in zip(names, jax.random.split(cells_key, spec.blocks), strict=True)
+        )
+        return Backbone(
+            self.task.inputs,
+            self.task.outputs,
+            cells,
+            width=spec.width,
+            encoding=spec.encoding,
+            pooling=self.task.pooling,
+            dropout=spec.dropout,
+            key=key,
+        )
+
+
+def build_cell(name: str, width: int, state: int, epsilon: float | None, *, key) -> Cell:
+    """A cell by its name; epsilon reaches only cells that have one."""
+    make: Any = CELLS[name]
+    if _has_epsilon(make) and epsilon is not None:
+        return make(width, state, epsilon=epsilon, key=key)
+    return make(width, state, key=key)
+
+
+def task_name(task: Task) -> str:
+    """The registered name of a task."""
+    return next(name for name, kind in TASKS.items() if type(task) is kind)
+
+
+def _has_epsilon(cell: type) -> bool:
+    return any(f.name == "epsilon" for f in dataclasses.fields(cell))
+
+
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON's lists as the tuples that they were."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}

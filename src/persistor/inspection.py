@@ -1,0 +1,146 @@
+"""What a trained model does inside: when units update, which levels they visit, how far gradients
+reach. `persistor inspect` shows it as a table and as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from persistor.arrays import Array, Float, Inexact
+from persistor.model import Backbone
+from persistor.tasks import Batch
+from persistor.theory import gradient_flow
+from persistor.transition import Affine
+
+LEVEL_DIGITS = 3  # states closer than this many decimals are one level
+PICTURE_SEQUENCES = 8
+
+
+class BlockTrace(eqx.Module):
+    """What happened in one block on a batch."""
+
+    transitions: Affine
+    states: Inexact[Array, "b t d"]
+    flow: Float[Array, "b t d"]
+
+
+@eqx.filter_jit
+def trace(model: Backbone, batch: Batch) -> list[BlockTrace]:
+    """Transitions, states and gradient flow of every block on a batch."""
+    xs, traces = model.encode(batch.inputs), []
+    table = model.table(batch.inputs.steps)
+    for block in model.blocks:
+        us = block.cell_inputs(xs, table)
+        transitions = block.cell.gate(us.linear(block.cell.project).dense())
+        states, _ = block.cell.states(us, lengths=batch.lengths)
+        traces.append(BlockTrace(transitions, states, gradient_flow(transitions)))
+        xs, _ = block(xs, table, None, lengths=batch.lengths)
+    return traces
+
+
+@dataclass(frozen=True)
+class UnitReport:
+    """One unit of one block, over all steps of all sequences looked at."""
+
+    block: int
+    unit: int
+    retains: float  # share of steps that leave the state as it was
+    retains_after_first: float  # the same, without the first step
+    count: float  # net sum of what is added after the first step, mean over sequences
+    levels: int  # distinct states visited
+    lowest: float
+    highest: float
+    flow: float  # |dh_T / dh_1|, mean over sequences
+
+    @property
+    def verdict(self) -> str:
+        """In a word, how the unit treats what it stored at the first step."""
+        if self.retains_after_first == 1.0:
+            return "keeps"
+        if self.flow < 1e-3:
+            return "forgets"
+        return "counts" if self.flow == 1.0 else "fades" if self.flow < 1.0 else "updates"
+
+
+def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitReport]:
+    """A report for every unit of every block."""
+    reports = []
+    for number, part in enumerate(traces):
+        decay, drive = np.asarray(part.transitions.decay), np.asarray(part.transitions.drive)
+        states, flow = np.asarray(part.states), np.asarray(part.flow)
+        steps = states.shape[-2]
+        inside = np.ones(states.shape[:-1], bool)
+        if lengths is not None:
+            inside = np.arange(steps)[None, :] < np.asarray(lengths)[:, None]
+        later = inside.copy()
+        later[:, 0] = False
+        still = (decay == 1) & (drive == 0)
+        for unit in range(states.shape[-1]):
+            values = np.real(states[..., unit][inside])
+            retains = still[..., unit]
+            reports.append(
+                UnitReport(
+                    block=number,
+                    unit=unit,
+                    retains=float(retains[inside].mean()),
+                    retains_after_first=float(retains[later].mean()) if later.any() else 1.0,
+                    count=float(np.real(np.where(later, drive[..., unit], 0)).sum(-1).mean()),
+                    levels=len(np.unique(np.round(values, LEVEL_DIGITS))),
+                    lowest=float(values.min()),
+                    highest=float(values.max()),
+                    flow=float(flow[:, 0, unit].mean()),
+                )
+            )
+    return reports
+
+
+def as_json(reports: list[UnitReport]) -> list[dict[str, Any]]:
+    """The reports as plain values."""
+    return [{**asdict(report), "verdict": report.verdict} for report in reports]
+
+
+def draw(traces: list[BlockTrace], title: str, path: Path) -> None:
+    """A picture: gates, states and gradient flow of every block, over time."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 3.4 * len(traces)), layout="constrained")
+    axes = figure.subplots(len(traces), 3, squeeze=False)
+    for row, part in zip(axes, traces, strict=True):
+        decay = np.abs(np.asarray(part.transitions.decay))
+        drive = np.abs(np.asarray(part.transitions.drive))
+        updates = ((decay != 1) | (drive != 0)).mean(0).T
+        states = np.real(np.asarray(part.states))[:PICTURE_SEQUENCES]
+        flow = np.asarray(part.flow).mean(0)
+        picture = row[0].imshow(
+            updates, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest"
+        )
+        figure.colorbar(picture, ax=row[0], label="share of sequences updating")
+        row[0].set(ylabel="unit", xlabel="step", title="gates")
+        row[0].set_yticks(range(0, len(updates), max(1, len(updates) // 8)))
+        for unit in range(min(states.shape[-1], 8)):
+            row[1].plot(states[..., unit].T, color=f"C{unit}", alpha=0.5, linewidth=0.9)
+            row[1].plot([], color=f"C{unit}", label=f"unit {unit}")
+        row[1].legend(fontsize="small", loc="upper left")
+        row[1].set(xlabel="step", ylabel="state", title=f"states of {len(states)} sequences")
+        row[2].semilogy(np.maximum(flow, 1e-12), linewidth=1.2)
+        row[2].set_ylim(1e-12, 10)
+        row[2].set(xlabel="step t", ylabel="|dh_T / dh_t|", title="gradient flow, a line a unit")
+    figure.suptitle(title)
+    figure.savefig(path, dpi=140)
+
+
+def look(model: Backbone, batch: Batch) -> tuple[list[BlockTrace], list[UnitReport]]:
+    """Trace a model on a batch and report on its units."""
+    traces = jax.block_until_ready(trace(model, batch))
+    return traces, report_units(traces, batch.lengths)
+
+
+def first_batch(split, examples: int) -> Batch:
+    """The first examples of a split."""
+    return split.at(jnp.arange(min(examples, split.size), dtype=jnp.int32))

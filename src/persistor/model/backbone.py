@@ -1,0 +1,180 @@
+"""The whole network: encode, blocks, pool, decode."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Inexact, Int, Key
+from persistor.cells import Cell
+from persistor.layers import MLP, Linear
+from persistor.model.block import Block
+from persistor.model.positions import sinusoid
+from persistor.sequence import Dense, Sequence
+
+
+class Pooling(StrEnum):
+    """How outputs over time become the prediction's input (appendix "Sequence Pooling")."""
+
+    LAST = "last"
+    MEAN = "mean"
+    NONE = "none"
+
+
+class Residual(eqx.Module):
+    """Encoder and decoder (appendix "Input Encoding and Output Decoding"): x + MLP(x), x = Linear.
+
+    For tokens the input is one-hot, and the linear map is then a learned embedding.
+    """
+
+    linear: Linear
+    mlp: MLP
+
+    def __init__(self, inputs: int, outputs: int, *, dropout: float, key: Key):
+        one, two = jax.random.split(key)
+        self.linear = Linear(inputs, outputs, key=one)
+        self.mlp = MLP(outputs, dropout=dropout, key=two)
+
+    def __call__(self, x: Float[Array, "*s i"], *, key: Key | None = None) -> Float[Array, "*s o"]:
+        """Apply to the last axis."""
+        x = self.linear(x)
+        return x + self.mlp(x, key=key)
+
+
+class Memory(eqx.Module):
+    """Everything a model carries from one chunk of a stream to the next."""
+
+    position: Int[Array, ""]
+    cells: tuple[Inexact[Array, "*b d"], ...]
+    total: Float[Array, "*b m"]  # sum of the last block's outputs, for mean pooling
+
+
+class Backbone(eqx.Module):
+    """The paper's backbone: r blocks between a nonlinear encoder and a nonlinear decoder."""
+
+    encoder: Residual
+    blocks: tuple[Block, ...]
+    decoder: Residual
+    pooling: Pooling = eqx.field(static=True)
+    encoding: int = eqx.field(static=True)
+    dropout: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        cells: tuple[Cell, ...],
+        *,
+        width: int = 256,
+        encoding: int = 256,
+        pooling: Pooling = Pooling.LAST,
+        dropout: float = 0.0,
+        key: Key,
+    ):
+        encode, decode, *keys = jax.random.split(key, 2 + len(cells))
+        self.encoder = Residual(inputs, width, dropout=dropout, key=encode)
+        self.blocks = tuple(
+            Block(cell, width, encoding, dropout=dropout, key=k)
+            for cell, k in zip(cells, keys, strict=True)
+        )
+        self.decoder = Residual(width, outputs, dropout=dropout, key=decode)
+        self.pooling = pooling
+        self.encoding = encoding
+        self.dropout = dropout
+
+    def table(self, steps: int, start: int | Int[Array, ""] = 0) -> Float[Array, "t w"]:
+        """The positional encoding of `steps` steps from `start` on."""
+        return sinusoid(jnp.arange(steps, dtype=jnp.int32) + start, self.encoding)
+
+    def first(self, batch: tuple[int, ...] = ()) -> Memory:
+        """The memory before the first step."""
+        width = self.decoder.linear.weight.shape[0]
+        cells = tuple(block.cell.first(batch) for block in self.blocks)
+        return Memory(jnp.zeros((), jnp.int32), cells, jnp.zeros((*batch, width)))
+
+    def encode(self, inputs: Sequence, *, key: Key | None = None) -> Sequence:
+        """The inputs at model width: once per distinct value where they are indexed."""
+        return inputs.map(lambda x: self.encoder(x, key=key))
+
+    def __call__(
+        self,
+        inputs: Sequence,
+        memory: Memory | None = None,
+        *,
+        lengths: Int[Array, "*b"] | None = None,
+        table: Float[Array, "t w"] | None = None,
+        engine: str = "auto",
+        key: Key | None = None,
+    ) -> tuple[Float[Array, "*b o"] | Float[Array, "*b t o"], Memory]:
+        """Predictions and the memory to go on with: one per sequence, or per step if not pooled.
+
+        `table` is the positional encoding if the caller has it at hand (`self.table(steps)`);
+        dropout acts only when given a `key`.
+        """
+        if key is not None and self.dropout > 0:
+            inputs = Dense(inputs.dense())  # every step has a mask of its own: nothing to share
+        keys = [None] * (len(self.blocks) + 2)
+        if key is not None:
+            keys = list(jax.random.split(key, len(keys)))
+        memory = self.first(inputs.batch) if memory is None else memory
+        table = self.table(inputs.steps, memory.position) if table is None else table
+
+        xs = self.encode(inputs, key=keys[0])
+        states = []
+        for i, block in enumerate(self.blocks):
+            only_last = self.pooling is Pooling.LAST and i == len(self.blocks) - 1
+            xs, state = block(
+                xs,
+                table,
+                memory.cells[i],
+                lengths=lengths,
+                only_last=only_last,
+                engine=engine,
+                key=keys[i + 1],
+            )
+            states.append(state)
+        pooled, total, position = self._pool(xs.dense(), memory, lengths, inputs.steps)
+        return self.decoder(pooled, key=keys[-1]), Memory(position, tuple(states), total)
+
+    def _pool(
+        self,
+        y: Float[Array, "*b t m"],
+        memory: Memory,
+        lengths: Int[Array, "*b"] | None,
+        steps: int,
+    ) -> tuple[Float[Array, "*b m"] | Float[Array, "*b t m"], Float[Array, "*b m"], Array]:
+        """What the decoder reads, the running total, and the position after these steps."""
+        position = memory.position + steps
+        if self.pooling is Pooling.LAST:
+            return y[..., -1, :], memory.total, position
+        if self.pooling is Pooling.NONE:
+            return y, memory.total, position
+        if lengths is None:
+            total = memory.total + y.sum(-2)
+            return total / position.astype(y.dtype), total, position
+        inside = jnp.arange(steps, dtype=lengths.dtype) < lengths[..., None]
+        total = memory.total + jnp.where(inside[..., None], y, 0.0).sum(-2)
+        count = (memory.position + lengths)[..., None].astype(y.dtype)
+        return total / count, total, position
+
+    def step(self, x: Float[Array, "*b i"], memory: Memory) -> tuple[Float[Array, "*b o"], Memory]:
+        """One step of a stream: the prediction as if the sequence ended here, and the memory."""
+        y, memory = self(Dense(x[..., None, :]), memory)
+        return (y[..., 0, :] if self.pooling is Pooling.NONE else y), memory
+
+    def with_epsilon(self, epsilon: Float[Array, ""]) -> Backbone:
+        """The same model with every cumulative cell at this epsilon (which may be traced)."""
+        return eqx.tree_at(_epsilons, self, [epsilon] * len(_epsilons(self)))
+
+    def trainable(self) -> Backbone:
+        """A filter for `equinox.partition`: true on what is learned, false on epsilon."""
+        spec = jax.tree.map(eqx.is_inexact_array, self)
+        return eqx.tree_at(_epsilons, spec, [False] * len(_epsilons(spec)))
+
+
+def _epsilons(model: Backbone) -> list:
+    """The epsilon of every cell that has one."""
+    return [block.cell.epsilon for block in model.blocks if hasattr(block.cell, "epsilon")]

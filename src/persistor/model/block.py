@@ -1,0 +1,70 @@
+"""One block of the backbone: a recurrent sub-layer, then a pointwise one."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Inexact, Int, Key
+from persistor.cells import Cell
+from persistor.layers import MLP, LayerNorm, Linear, over
+from persistor.model.positions import AddPosition
+from persistor.sequence import Dense, Sequence
+
+
+class Block(eqx.Module):
+    """Appendix "Cell Output and Integration" and "MLP and Normalization Layers".
+
+    u = Norm(Linear([x; PE])),  y = v1 x + Norm(Linear(Cell(u))) sigmoid(Linear(u))
+    out = v2 y + MLP(Norm(y)),  with v1 and v2 learned vectors that start at one.
+    """
+
+    norm: LayerNorm
+    position: AddPosition
+    cell: Cell
+    readout: Linear
+    readout_norm: LayerNorm
+    output_gate: Linear
+    skip: Float[Array, " m"]
+    mlp_norm: LayerNorm
+    mlp: MLP
+    mlp_skip: Float[Array, " m"]
+
+    def __init__(self, cell: Cell, width: int, encoding: int, *, dropout: float, key: Key):
+        position, readout, gate, mlp = jax.random.split(key, 4)
+        self.norm = LayerNorm(width)
+        self.position = AddPosition(width, encoding, key=position)
+        self.cell = cell
+        self.readout = Linear(cell.state, width, key=readout)
+        self.readout_norm = LayerNorm(width)
+        self.output_gate = Linear(width, width, key=gate)
+        self.skip = jnp.ones(width)
+        self.mlp_norm = LayerNorm(width)
+        self.mlp = MLP(width, dropout=dropout, key=mlp)
+        self.mlp_skip = jnp.ones(width)
+
+    def cell_inputs(self, xs: Sequence, table: Float[Array, "t w"]) -> Sequence:
+        """What the cell receives: the input and its position, mixed, then normalised."""
+        return self.position(xs, table).normalise(self.norm)
+
+    def __call__(
+        self,
+        xs: Sequence,
+        table: Float[Array, "t w"],
+        first: Inexact[Array, "*b d"] | None,
+        *,
+        lengths: Int[Array, "*b"] | None = None,
+        only_last: bool = False,
+        engine: str = "auto",
+        key: Key | None = None,
+    ) -> tuple[Dense, Inexact[Array, "*b d"]]:
+        """The block's outputs and the cell's last state; `only_last` reads the last step alone."""
+        us = self.cell_inputs(xs, table)
+        states, last = self.cell.states(us, first, lengths=lengths, engine=engine)
+        if only_last:
+            xs, us, states = xs.last(lengths), us.last(lengths), last[..., None, :]
+        read = self.readout_norm(self.readout(self.cell.read(states, us)))
+        read = read * jax.nn.sigmoid(us.linear(self.output_gate).dense())
+        y = over(self.skip, read) * xs.dense() + read
+        return Dense(over(self.mlp_skip, y) * y + self.mlp(self.mlp_norm(y), key=key)), last

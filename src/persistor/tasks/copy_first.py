@@ -1,0 +1,148 @@
+"""Copy the first input: the paper's long-term memory tasks (appendix "Long-Term Memory Tasks")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Int, Key
+from persistor.errors import PersistorError
+from persistor.model.backbone import Pooling
+from persistor.sequence import Dense, Indexed
+from persistor.tasks.task import Batch, Classification, Objective, Regression, Split, split_key
+
+SIZES = {"train": 10_000, "valid": 2_000, "test": 2_000}
+SYMBOLS = 15
+
+
+def _checked(length: int) -> None:
+    if length < 1:
+        raise PersistorError(f"length is {length}; a sequence needs at least 1 step")
+
+
+def _first_of(ids: Int[Array, " b"], length: int) -> Int[Array, "b t"]:
+    """Ids at the first step, zero at all others."""
+    return jnp.pad(ids[:, None], ((0, 0), (0, length - 1)))
+
+
+class Symbols(eqx.Module):
+    """A one-hot symbol, then zero vectors."""
+
+    symbols: Int[Array, " n"]
+    length: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """The number of examples."""
+        return self.symbols.shape[0]
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """Row 0 is the empty step, row 1 + s is symbol s."""
+        targets = self.symbols[indices]
+        rows = jnp.eye(SYMBOLS + 1, SYMBOLS, k=-1)
+        return Batch(Indexed(rows, _first_of(targets + 1, self.length)), targets)
+
+
+class Values(eqx.Module):
+    """A number in [-1, 1], then zeros."""
+
+    values: Float[Array, " n"]
+    length: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """The number of examples."""
+        return self.values.shape[0]
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """Row 0 is the empty step, row 1 + i is the value of the batch's example i."""
+        targets = self.values[indices][:, None]
+        rows = jnp.concatenate([jnp.zeros((1, 1)), targets])
+        ids = jnp.arange(1, len(indices) + 1, dtype=jnp.int32)
+        return Batch(Indexed(rows, _first_of(ids, self.length)), targets)
+
+
+class NoisyValues(eqx.Module):
+    """A number in [-1, 1], then others that do not matter; example i is made from (key, i)."""
+
+    key: Key
+    length: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """Draw each example from its own key."""
+        keys = jax.vmap(lambda i: jax.random.fold_in(self.key, i))(indices)
+        draw = lambda key: jax.random.uniform(key, (self.length, 1), minval=-1.0)  # noqa: E731
+        values = jax.vmap(draw)(keys)
+        return Batch(Dense(values), values[:, 0])
+
+
+@dataclass(frozen=True)
+class CopyFirstDiscrete:
+    """Name the symbol, of 15, shown at the first step; every other step is empty."""
+
+    length: int = 1000
+
+    summary: ClassVar[str] = "name the first of L symbols, the rest being empty"
+    inputs: ClassVar[int] = SYMBOLS
+    outputs: ClassVar[int] = SYMBOLS
+    objective: ClassVar[Objective] = Classification()
+    pooling: ClassVar[Pooling] = Pooling.LAST
+    steps: ClassVar[int] = 100_000
+    state: ClassVar[int] = 4
+    chance: ClassVar[float] = 1 / SYMBOLS
+
+    def __post_init__(self):
+        _checked(self.length)
+
+    def split(self, name: str) -> Symbols:
+        """10,000 / 2,000 / 2,000 examples."""
+        symbols = jax.random.randint(split_key(name), (SIZES[name],), 0, SYMBOLS, jnp.int32)
+        return Symbols(symbols, self.length)
+
+    def with_length(self, length: int) -> Self:
+        """The same task at another length."""
+        return replace(self, length=length)
+
+
+@dataclass(frozen=True)
+class CopyFirstClean:
+    """Give back the number shown at the first step; every other step is zero."""
+
+    length: int = 1000
+
+    summary: ClassVar[str] = "give back the first of L numbers, the rest being zero"
+    inputs: ClassVar[int] = 1
+    outputs: ClassVar[int] = 1
+    objective: ClassVar[Objective] = Regression()
+    pooling: ClassVar[Pooling] = Pooling.LAST
+    steps: ClassVar[int] = 100_000
+    state: ClassVar[int] = 4
+    chance: ClassVar[float] = 0.5
+
+    def __post_init__(self):
+        _checked(self.length)
+
+    def split(self, name: str) -> Split:
+        """10,000 / 2,000 / 2,000 examples."""
+        values = jax.random.uniform(split_key(name), (SIZES[name],), minval=-1.0)
+        return Values(values, self.length)
+
+    def with_length(self, length: int) -> Self:
+        """The same task at another length."""
+        return replace(self, length=length)
+
+
+@dataclass(frozen=True)
+class CopyFirstNoisy(CopyFirstClean):
+    """Give back the number shown at the first step; every other step is noise."""
+
+    summary: ClassVar[str] = "give back the first of L numbers, the rest being noise"
+
+    def split(self, name: str) -> Split:
+        """10,000 / 2,000 / 2,000 examples."""
+        return NoisyValues(split_key(name), self.length, SIZES[name])

@@ -1,0 +1,73 @@
+"""Parity of a bit string (appendix "Modular Arithmetic Tasks")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Int, Key
+from persistor.errors import PersistorError
+from persistor.model.backbone import Pooling
+from persistor.sequence import Indexed
+from persistor.tasks.task import Batch, Classification, Objective, split_key
+
+TEST_SIZE = 3_200  # the paper's percentages are multiples of 1/32: 50 batches of 64
+
+
+class Bits(eqx.Module):
+    """Uniform bits, each string of its own uniform length, padded; example i is from (key, i)."""
+
+    key: Key
+    shortest: int = eqx.field(static=True)
+    longest: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """Draw each example from its own key."""
+        bits, lengths = jax.vmap(self._draw)(indices)
+        rows = jnp.array([[0.0], [1.0]])
+        return Batch(Indexed(rows, bits), bits.sum(-1) % 2, lengths)
+
+    def _draw(self, index: Int[Array, ""]) -> tuple[Int[Array, " t"], Int[Array, ""]]:
+        one, two = jax.random.split(jax.random.fold_in(self.key, index))
+        length = jax.random.randint(one, (), self.shortest, self.longest + 1, jnp.int32)
+        bits = jax.random.bernoulli(two, 0.5, (self.longest,))
+        return (bits & (jnp.arange(self.longest) < length)).astype(jnp.int32), length
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Is the number of ones odd? Trained on short strings, tested on longer ones."""
+
+    train_lengths: tuple[int, int] = (50, 400)
+    test_lengths: tuple[int, int] = (50, 1000)
+
+    summary: ClassVar[str] = "is the number of ones odd, on longer strings than in training"
+    inputs: ClassVar[int] = 1
+    outputs: ClassVar[int] = 2
+    objective: ClassVar[Objective] = Classification()
+    pooling: ClassVar[Pooling] = Pooling.LAST
+    steps: ClassVar[int] = 35_000
+    state: ClassVar[int] = 1
+    chance: ClassVar[float] = 0.5
+
+    def __post_init__(self):
+        for shortest, longest in (self.train_lengths, self.test_lengths):
+            if not 1 <= shortest <= longest:
+                raise PersistorError(
+                    f"lengths are {shortest} to {longest}; give at least 1, the shorter first"
+                )
+
+    def split(self, name: str) -> Bits:
+        """Fresh strings in training and validation, 3,200 fixed ones in the test."""
+        shortest, longest = self.test_lengths if name == "test" else self.train_lengths
+        size = TEST_SIZE if name == "test" else 2**31 - 1
+        return Bits(split_key(name), shortest, longest, size)
+
+    def with_length(self, length: int) -> Self:
+        """The same task, tested on strings of one length."""
+        return replace(self, test_lengths=(length, length))

@@ -1,0 +1,118 @@
+"""What a task is: data by index, an objective, and the paper's settings for it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from persistor.arrays import Array, Float, Int, Key
+from persistor.model.backbone import Pooling
+from persistor.sequence import Sequence
+
+
+class Batch(eqx.Module):
+    """Sequences, their lengths where they differ, and what to predict."""
+
+    inputs: Sequence
+    targets: Array
+    lengths: Int[Array, " b"] | None = None
+
+
+class Split(Protocol):
+    """One part of a data set: a function from indices to a batch.
+
+    Indices are all the randomness there is: training draws them from (seed, step), so any batch
+    can be made again, and a resumed run sees what the interrupted one would have seen.
+    A split is also a pytree, so that its arrays are arguments of a compiled step.
+    """
+
+    size: int
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """The examples with these indices."""
+        ...
+
+
+class Objective(Protocol):
+    """What is minimised in training and reported afterwards, per example."""
+
+    metric: str
+    higher_is_better: bool
+    perfect: float | None  # the value that, held long enough, ends a run
+
+    def loss(self, outputs: Array, targets: Array) -> Float[Array, " b"]:
+        """The training loss of each example."""
+        ...
+
+    def score(self, outputs: Array, targets: Array) -> Float[Array, " b"]:
+        """The metric of each example."""
+        ...
+
+
+class Classification:
+    """Cross-entropy; accuracy."""
+
+    metric = "accuracy"
+    higher_is_better = True
+    perfect = 1.0
+
+    def loss(self, outputs: Float[Array, "b c"], targets: Int[Array, " b"]) -> Float[Array, " b"]:
+        """Cross-entropy with the target class."""
+        return optax.softmax_cross_entropy_with_integer_labels(outputs, targets)
+
+    def score(self, outputs: Float[Array, "b c"], targets: Int[Array, " b"]) -> Float[Array, " b"]:
+        """One where the likeliest class is the target."""
+        return (outputs.argmax(-1).astype(targets.dtype) == targets).astype(jnp.float32)
+
+
+class Regression:
+    """Squared error; mean absolute error."""
+
+    metric = "mae"
+    higher_is_better = False
+    perfect = None
+
+    def loss(
+        self, outputs: Float[Array, "b o"], targets: Float[Array, "b o"]
+    ) -> Float[Array, " b"]:
+        """Squared error."""
+        return jnp.square(outputs - targets).mean(-1)
+
+    def score(
+        self, outputs: Float[Array, "b o"], targets: Float[Array, "b o"]
+    ) -> Float[Array, " b"]:
+        """Absolute error."""
+        return jnp.abs(outputs - targets).mean(-1)
+
+
+class Task(Protocol):
+    """A benchmark: a frozen dataclass whose fields are its options."""
+
+    summary: ClassVar[str]
+    inputs: ClassVar[int]  # features of a step
+    outputs: ClassVar[int]
+    objective: ClassVar[Objective]
+    pooling: ClassVar[Pooling]
+    steps: ClassVar[int]  # the paper's budget
+    state: ClassVar[int]  # the state width d of the paper's smallest experiment
+    chance: ClassVar[float]  # the metric of a blind guess
+
+    def split(self, name: str) -> Split:
+        """The part called `train`, `valid` or `test`."""
+        ...
+
+    def with_length(self, length: int) -> Task:
+        """The same task, tested on sequences of one length."""
+        ...
+
+
+SPLITS = ("train", "valid", "test")
+
+
+def split_key(name: str) -> Key:
+    """The key of a split's data: the same for every run, so that seeds share their data."""
+    return jax.random.fold_in(jax.random.key(20260), SPLITS.index(name))

@@ -1,0 +1,125 @@
+"""Values on disk: safetensors for arrays, JSON beside them, each file whole or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from persistor.errors import PersistorError
+
+T = TypeVar("T")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write to a temporary name, flush to disk, rename: readers see the old file or the new."""
+    with writing(path.parent):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn a disk that is full or closed to us into a line that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            reason = "the disk is full; make room and run the same command again"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            reason = "it may not be written to; choose another folder with --runs"
+        else:
+            raise
+        raise PersistorError(
+            f"cannot write to {folder}: {reason} (what was saved stands)"
+        ) from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON for people: indented, with a final newline."""
+    write_atomically(path, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON that we wrote."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise PersistorError(f"{path} is missing") from None
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise PersistorError(f"{path} is damaged: it is not JSON") from None
+
+
+def save_arrays(path: Path, tree: Any, metadata: dict[str, Any]) -> None:
+    """Write the arrays of a pytree under their paths, and metadata as JSON in the header."""
+    arrays = {name: np.asarray(leaf) for name, leaf in _named(tree)}
+    write_atomically(path, save(arrays, {"persistor": json.dumps(metadata)}))
+
+
+def load_metadata(path: Path) -> dict[str, Any]:
+    """The metadata of a checkpoint, without its arrays."""
+    with _opened(path) as file:
+        return _metadata(path, file)
+
+
+def load_arrays(path: Path, like: T, experiment: str) -> tuple[T, dict[str, Any]]:
+    """The pytree `like` with its arrays from a checkpoint of that experiment, and the metadata."""
+    with _opened(path) as file:
+        metadata = _metadata(path, file)
+        if metadata.get("experiment") != experiment:
+            raise PersistorError(f"{path} belongs to another experiment; it is left untouched")
+        names = [name for name, _ in _named(like)]
+        if set(names) != set(file.keys()):
+            raise PersistorError(
+                f"{path} was made by a different model or version; start a new run"
+            )
+        leaves = []
+        for name, leaf in _named(like):
+            array = file.get_tensor(name)
+            if array.shape != leaf.shape or array.dtype != leaf.dtype:
+                raise PersistorError(f"{path}: {name} has shape {array.shape}, not {leaf.shape}")
+            leaves.append(jax.numpy.asarray(array))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), metadata
+
+
+def _named(tree: Any) -> list[tuple[str, Any]]:
+    """Every leaf with its path as a name."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file
+    except FileNotFoundError:
+        raise PersistorError(f"{path} is missing: the run has not been saved yet") from None
+    except (SafetensorError, OSError) as error:
+        raise PersistorError(f"{path} is damaged or not a checkpoint ({error})") from None
+
+
+def _metadata(path: Path, file: Any) -> dict[str, Any]:
+    text = (file.metadata() or {}).get("persistor")
+    if text is None:
+        raise PersistorError(f"{path} is not a checkpoint of persistor")
+    return json.loads(text)

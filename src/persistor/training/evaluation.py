@@ -1,0 +1,61 @@
+"""How good a model is on a split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Int, Key
+from persistor.model import Backbone
+from persistor.tasks import Objective, Split
+
+
+@eqx.filter_jit
+def scores_at(
+    model: Backbone,
+    split: Split,
+    objective: Objective,
+    indices: Int[Array, "n b"],
+    table: Float[Array, "t w"],
+) -> Float[Array, "n b"]:
+    """The metric of each example, batch after batch."""
+
+    def batch_scores(batch_indices):
+        batch = split.at(batch_indices)
+        outputs, _ = model(batch.inputs, lengths=batch.lengths, table=table)
+        return objective.score(outputs, batch.targets)
+
+    return jax.lax.map(batch_scores, indices)
+
+
+def sampled_indices(key: Key, split: Split, shape: tuple[int, ...]) -> Int[Array, "..."]:
+    """Indices into a split, drawn uniformly."""
+    return jax.random.randint(key, shape, 0, split.size, jnp.int32)
+
+
+def steps_of(split: Split) -> int:
+    """The padded length of a split's sequences."""
+    return eqx.filter_eval_shape(split.at, jnp.zeros(1, jnp.int32)).inputs.steps
+
+
+def evaluate(
+    model: Backbone,
+    split: Split,
+    objective: Objective,
+    *,
+    batch: int = 64,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> float:
+    """The mean metric over a whole split; `report(done, total)` hears of every few batches."""
+    total = split.size
+    indices = jnp.arange(-(-total // batch) * batch, dtype=jnp.int32).reshape(-1, batch)
+    table = model.table(steps_of(split))
+    scores, at_once = [], max(1, 500_000 // (batch * table.shape[0]))
+    for begin in range(0, len(indices), at_once):
+        part = jnp.minimum(indices[begin : begin + at_once], total - 1)
+        scores.append(scores_at(model, split, objective, part, table).reshape(-1))
+        report(min((begin + at_once) * batch, total), total)
+    return float(jnp.concatenate(scores)[:total].mean())

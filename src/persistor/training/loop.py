@@ -1,0 +1,268 @@
+"""The training loop: the paper's protocol, resumable at any moment.
+
+A run advances in legs of `evaluate_every` steps, each one compiled call. Everything random is a
+function of (seed, step), so the state at the end of a leg is all there is to save, and a run that
+is killed and started again ends with the same bits as one that was left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from persistor.arrays import Array, Float, Int
+from persistor.errors import PersistorError
+from persistor.experiment import Experiment
+from persistor.model import Backbone
+from persistor.tasks import Split
+from persistor.training.checkpoint import load_arrays, save_arrays
+from persistor.training.evaluation import evaluate, sampled_indices, scores_at, steps_of
+from persistor.training.run import Run, load_best
+from persistor.training.schedule import annealed_epsilon, learning_rate, optimiser
+
+SAVE_EVERY = 20.0  # seconds
+
+
+class State(eqx.Module):
+    """What training changes."""
+
+    params: Backbone
+    optimiser: optax.OptState
+    step: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a run has come, as numbers of the host."""
+
+    step: int = 0
+    seconds: float = 0.0
+    perfect_in_a_row: int = 0
+    best_metric: float | None = None
+    best_step: int | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a watcher of a run hears after every leg."""
+
+    step: int
+    steps: int
+    loss: float
+    metric: float
+    best: float | None
+    seconds: float
+
+
+class Trainer:
+    """The compiled pieces of one experiment."""
+
+    def __init__(self, experiment: Experiment):
+        self.experiment = experiment
+        self.spec = experiment.training
+        self.objective = experiment.task.objective
+        self.train_split = experiment.task.split("train")
+        self.valid_split = experiment.task.split("valid")
+        self.key = jax.random.fold_in(jax.random.key(experiment.seed), 1)
+        self.optimiser = optimiser(self.spec)
+        model = experiment.build()
+        self.blank, self.frozen = eqx.partition(model, model.trainable())
+        self.table = model.table(steps_of(self.train_split))
+        self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
+
+    def start(self) -> State:
+        """The state before the first step."""
+        params = jax.tree.map(jnp.copy, self.blank)
+        return State(params, self.optimiser.init(params), jnp.zeros((), jnp.int32))  # pyright: ignore[reportArgumentType]
+
+    def epsilon(self, step: Int[Array, ""]) -> Float[Array, ""] | None:
+        """Epsilon at a step, where it is annealed."""
+        return annealed_epsilon(step, self.spec.steps) if self.spec.anneal else None
+
+    def model(self, params: Backbone, step: Int[Array, ""], frozen: Backbone) -> Backbone:
+        """The model that these parameters stand for at a step."""
+        model = eqx.combine(params, frozen)
+        epsilon = self.epsilon(step)
+        return model if epsilon is None else model.with_epsilon(epsilon)
+
+    def loss(self, params, frozen, step, split: Split, table) -> Float[Array, ""]:
+        """The mean loss of a step's batch."""
+        draw, drop = jax.random.split(jax.random.fold_in(self.key, step))
+        batch = split.at(sampled_indices(draw, split, (self.spec.batch,)))
+        model = self.model(params, step, frozen)
+        outputs, _ = model(batch.inputs, lengths=batch.lengths, table=table, key=drop)
+        return self.objective.loss(outputs, batch.targets).mean()
+
+    def _leg(self, given: tuple, state: State):
+        """Several steps; their mean loss. The state's memory is used again for the new one."""
+        frozen, split, table, steps = given
+
+        def advance(_, carry):
+            state, total = carry
+            loss, grads = jax.value_and_grad(self.loss)(
+                state.params, frozen, state.step, split, table
+            )
+            updates, opt = self.optimiser.update(grads, state.optimiser, state.params)  # pyright: ignore[reportArgumentType]
+            params = optax.apply_updates(state.params, updates)  # pyright: ignore[reportArgumentType]
+            return State(params, opt, state.step + 1), total + loss  # pyright: ignore[reportArgumentType]
+
+        state, total = jax.lax.fori_loop(0, steps, advance, (state, jnp.zeros(())))
+        return state, total / steps.astype(jnp.float32)
+
+    def advance(self, state: State, steps: int) -> tuple[State, float]:
+        """Train for some steps; the mean loss."""
+        count = jnp.asarray(steps, jnp.int32)
+        state, loss = self.leg((self.frozen, self.train_split, self.table, count), state)
+        return state, float(loss)
+
+    def validate(self, state: State) -> tuple[Backbone, float]:
+        """The model as it stands, and its metric on batches sampled from the validation set."""
+        model = self.model(state.params, state.step, self.frozen)
+        key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31 - 1), state.step)
+        shape = (self.spec.valid_batches, self.spec.batch)
+        indices = sampled_indices(key, self.valid_split, shape)
+        scores = scores_at(model, self.valid_split, self.objective, indices, self.table)
+        return model, float(scores.mean())
+
+
+def train(
+    run: Run,
+    *,
+    watch: Callable[[Progress], None] = lambda progress: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any] | None:
+    """Train a run to its end, from wherever it is; its result, or none if asked to stop before.
+
+    A finished run is not computed again.
+    """
+    if run.result is not None:
+        return run.result
+    with run.locked():
+        trainer = Trainer(run.experiment)
+        state, standing = _resume(run, trainer)
+        best: Backbone | None = None
+        saved = time.monotonic()
+        while not _over(standing, run.experiment):
+            began = time.monotonic()
+            spec = run.experiment.training
+            steps = min(spec.evaluate_every, spec.steps - standing.step)
+            state, loss = trainer.advance(state, steps)
+            if not math.isfinite(loss):
+                raise PersistorError(_diverged(run, standing.step, steps))
+            model, metric = trainer.validate(state)
+            previous = standing
+            standing = _judge(trainer, previous, steps, metric, time.monotonic() - began)
+            if standing.best_step == standing.step:
+                best = jax.tree.map(jnp.copy, eqx.filter(model, eqx.is_array))
+            run.note(_line(trainer, standing, loss, metric))
+            watch(
+                Progress(
+                    standing.step, spec.steps, loss, metric, standing.best_metric, standing.seconds
+                )
+            )
+            stopping = should_stop()
+            if stopping or time.monotonic() - saved > SAVE_EVERY or _over(standing, run.experiment):
+                _save(run, state, standing, best)
+                best, saved = None, time.monotonic()
+            if stopping:
+                return None
+        return _conclude(run, standing)
+
+
+def _resume(run: Run, trainer: Trainer) -> tuple[State, Standing]:
+    """Where the run was left, or its start."""
+    if not run.latest.exists():
+        run.rewind(0)
+        return trainer.start(), Standing()
+    like = eqx.filter_eval_shape(trainer.start)
+    state, metadata = load_arrays(run.latest, like, run.experiment.hash)
+    standing = Standing(**metadata["standing"])
+    run.rewind(standing.step)
+    return state, standing
+
+
+def _judge(
+    trainer: Trainer, before: Standing, steps: int, metric: float, seconds: float
+) -> Standing:
+    """The standing after a leg. An annealed run keeps nothing before epsilon is 0."""
+    objective = trainer.objective
+    step = before.step + steps
+    epsilon = trainer.epsilon(jnp.asarray(step))
+    eligible = epsilon is None or float(epsilon) == 0.0
+    perfect = eligible and metric == objective.perfect
+    best_metric, best_step = before.best_metric, before.best_step
+    if eligible and (
+        best_metric is None
+        or (metric > best_metric if objective.higher_is_better else metric < best_metric)
+    ):
+        best_metric, best_step = metric, step
+    return Standing(
+        step=step,
+        seconds=before.seconds + seconds,
+        perfect_in_a_row=before.perfect_in_a_row + 1 if perfect else 0,
+        best_metric=best_metric,
+        best_step=best_step,
+    )
+
+
+def _over(standing: Standing, experiment: Experiment) -> bool:
+    spec = experiment.training
+    return standing.step >= spec.steps or standing.perfect_in_a_row >= spec.patience
+
+
+def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> dict[str, Any]:
+    step = jnp.asarray(standing.step)
+    epsilon = trainer.epsilon(step)
+    line = {
+        "step": standing.step,
+        "loss": loss,
+        trainer.objective.metric: metric,
+        "learning_rate": float(learning_rate(trainer.spec)(step)),
+        "seconds": round(standing.seconds, 3),
+    }
+    return line if epsilon is None else {**line, "epsilon": float(epsilon)}
+
+
+def _save(run: Run, state: State, standing: Standing, best: Backbone | None) -> None:
+    """Save the best weights if they are new, then the state that knows of them.
+
+    Killed in between, the run goes on from the older state and finds the same best again.
+    """
+    if best is not None:
+        step = {"step": standing.best_step, "metric": standing.best_metric}
+        save_arrays(run.best, best, {"experiment": run.experiment.hash, **step})
+    metadata = {"experiment": run.experiment.hash, "standing": asdict(standing)}
+    save_arrays(run.latest, state, metadata)
+
+
+def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
+    """Test the best weights and write the result."""
+    task = run.experiment.task
+    metric = task.objective.metric
+    began = time.monotonic()
+    value = evaluate(load_best(run), task.split("test"), task.objective)
+    result = {
+        "experiment": run.experiment.to_json(),
+        "run": run.path.name,
+        "steps": standing.step,
+        "budget": "full" if not run.experiment.reduced else "reduced",
+        "paper_steps": task.steps,
+        "seconds": round(standing.seconds + time.monotonic() - began, 3),
+        "valid": {metric: standing.best_metric, "step": standing.best_step},
+        "test": {metric: value},
+    }
+    run.finish(result)
+    return result
+
+
+def _diverged(run: Run, step: int, steps: int) -> str:
+    kept = f"the last good checkpoint is {run.latest}" if run.latest.exists() else "nothing saved"
+    return f"the loss is not finite between steps {step} and {step + steps}; {kept}"

@@ -1,0 +1,137 @@
+"""A run is a folder.
+
+| file | what it holds |
+|---|---|
+| experiment.json | the experiment, written first |
+| progress.jsonl | a line for every evaluation |
+| latest.safetensors | everything needed to go on: weights, optimiser, counters |
+| best.safetensors | the weights that did best in validation |
+| result.json | the outcome; there once the run is finished |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+
+from persistor.errors import PersistorError
+from persistor.experiment import Experiment
+from persistor.model import Backbone
+from persistor.training.checkpoint import (
+    load_arrays,
+    read_json,
+    write_atomically,
+    write_json,
+    writing,
+)
+
+
+def runs_folder(chosen: Path | None = None) -> Path:
+    """Where runs are kept: as chosen, else $PERSISTOR_RUNS, else ./runs."""
+    return chosen or Path(os.environ.get("PERSISTOR_RUNS", "runs"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """The folder of one experiment."""
+
+    path: Path
+    experiment: Experiment
+
+    @staticmethod
+    def create(experiment: Experiment, folder: Path) -> Run:
+        """The run of this experiment below `folder`, new or as far as it has come."""
+        path = folder / experiment.name
+        description = path / "experiment.json"
+        if description.exists():
+            found = Run.open(path)
+            if found.experiment != experiment:
+                raise PersistorError(f"{path} holds another experiment; move it away")
+            return found
+        with writing(folder):
+            path.mkdir(parents=True, exist_ok=True)
+        write_json(description, experiment.to_json())
+        return Run(path, experiment)
+
+    @staticmethod
+    def open(path: Path) -> Run:
+        """The run in an existing folder."""
+        if not (path / "experiment.json").is_file():
+            raise PersistorError(
+                f"{path} is not a run folder (no experiment.json); `persistor list` shows yours"
+            )
+        return Run(path, Experiment.from_json(read_json(path / "experiment.json")))
+
+    @property
+    def latest(self) -> Path:
+        """The checkpoint to go on from."""
+        return self.path / "latest.safetensors"
+
+    @property
+    def best(self) -> Path:
+        """The checkpoint that did best in validation."""
+        return self.path / "best.safetensors"
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The outcome, or none while the run is unfinished."""
+        path = self.path / "result.json"
+        return read_json(path) if path.exists() else None
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Write the outcome: the last thing a run does."""
+        write_json(self.path / "result.json", result)
+
+    def model(self) -> Backbone:
+        """The model with the best weights so far."""
+        return load_best(self)
+
+    def progress(self) -> list[dict[str, Any]]:
+        """Every evaluation so far; a line torn by a crash is dropped."""
+        path = self.path / "progress.jsonl"
+        lines = []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            with contextlib.suppress(json.JSONDecodeError):
+                lines.append(json.loads(line))
+        return lines
+
+    def rewind(self, step: int) -> None:
+        """Drop progress beyond a step: it will be computed again."""
+        lines = [json.dumps(line) + "\n" for line in self.progress() if line["step"] <= step]
+        write_atomically(self.path / "progress.jsonl", "".join(lines).encode())
+
+    def note(self, line: dict[str, Any]) -> None:
+        """Add an evaluation to the progress."""
+        with writing(self.path), (self.path / "progress.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training the same run meanwhile."""
+        with writing(self.path), (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise PersistorError(f"{self.path} is being trained by another process") from None
+            yield
+
+
+def load_best(run: Run) -> Backbone:
+    """The model of a run with its best weights."""
+    blank = eqx.filter_eval_shape(run.experiment.build)
+    arrays, static = eqx.partition(blank, lambda leaf: hasattr(leaf, "shape"))
+    loaded, _ = load_arrays(run.best, arrays, run.experiment.hash)
+    return eqx.combine(loaded, static)
+
+
+def all_runs(folder: Path) -> list[Run]:
+    """Every run below a folder, by name."""
+    return [Run.open(path.parent) for path in sorted(folder.glob("*/experiment.json"))]

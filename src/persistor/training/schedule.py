@@ -1,0 +1,34 @@
+"""What changes over a run: the learning rate, and epsilon where it is annealed."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import optax
+
+from persistor.arrays import Array, Float, Int
+from persistor.experiment import TrainingSpec
+
+ANNEAL_HOLD = 0.05  # appendix "Training with epsilon Annealing": 1 for the first 5%,
+ANNEAL_DECAY = 0.70  # linear to 0 over the next 70%, 0 for the last 25%
+
+
+def learning_rate(spec: TrainingSpec) -> optax.Schedule:
+    """Linear from 0 over the warm-up, then a cosine down to the final rate."""
+    warmup = max(1, round(spec.warmup * spec.steps))
+    return optax.warmup_cosine_decay_schedule(
+        0.0, spec.learning_rate, warmup, max(spec.steps, warmup + 1), spec.final_learning_rate
+    )
+
+
+def annealed_epsilon(step: Int[Array, ""], steps: int) -> Float[Array, ""]:
+    """Epsilon at a step of an annealed run."""
+    progress = step.astype(jnp.float32) / steps
+    return jnp.clip(1.0 - (progress - ANNEAL_HOLD) / ANNEAL_DECAY, 0.0, 1.0)
+
+
+def optimiser(spec: TrainingSpec) -> optax.GradientTransformation:
+    """AdamW(0.9, 0.99, 1e-8) on gradients clipped to a global norm."""
+    return optax.chain(
+        optax.clip_by_global_norm(spec.clip),
+        optax.adamw(learning_rate(spec), b1=0.9, b2=0.99, eps=1e-8, weight_decay=spec.weight_decay),
+    )

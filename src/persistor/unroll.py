@@ -1,0 +1,72 @@
+"""From transitions and a first state to states: the choice of engine.
+
+An engine folds the transitions of a whole sequence. `sequential` walks over time and is the
+fastest plain-JAX way on a CPU; `parallel` folds in O(log t) depth with an associative scan and is
+for accelerators. They compute the same states and the same gradients; `auto` picks by platform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Bool, Inexact, Int
+from persistor.errors import unknown
+from persistor.transition import Affine
+
+Engine = Callable[[Affine, Inexact[Array, "*b d"]], Inexact[Array, "*b t d"]]
+
+
+def sequential(transitions: Affine, first: Inexact[Array, "*b d"]) -> Inexact[Array, "*b t d"]:
+    """Apply one transition after the other."""
+
+    def step(h, transition: Affine):
+        h = transition(h)
+        return h, h
+
+    by_time = jax.tree.map(lambda a: jnp.moveaxis(a, -2, 0), transitions)
+    _, states = jax.lax.scan(step, first, by_time)
+    return jnp.moveaxis(states, 0, -2)
+
+
+def parallel(transitions: Affine, first: Inexact[Array, "*b d"]) -> Inexact[Array, "*b t d"]:
+    """Compose all prefixes at once: transitions compose associatively."""
+    prefixes = jax.lax.associative_scan(Affine.then, transitions, axis=-2)
+    return prefixes(first[..., None, :])
+
+
+ENGINES: dict[str, Engine] = {"sequential": sequential, "parallel": parallel}
+
+
+def engine_named(name: str) -> Engine:
+    """The engine with that name; `auto` is `sequential` on a CPU and `parallel` elsewhere."""
+    if name == "auto":
+        name = "sequential" if jax.default_backend() == "cpu" else "parallel"
+    if name not in ENGINES:
+        raise unknown("engine", name, [*ENGINES, "auto"])
+    return ENGINES[name]
+
+
+def unroll(
+    transitions: Affine,
+    first: Inexact[Array, "*b d"],
+    *,
+    lengths: Int[Array, "*b"] | None = None,
+    resets: Bool[Array, "*b t"] | None = None,
+    engine: str = "auto",
+) -> tuple[Inexact[Array, "*b t d"], Inexact[Array, "*b d"]]:
+    """All states and the last one: h_t = transitions_t(h_{t-1}), with h_{-1} = `first`.
+
+    `lengths`: steps at or beyond a sequence's length retain, so the last state is the state at its
+    end. `resets`: where true, a step begins from a zero state, as if a sequence began there.
+    """
+    if resets is not None:
+        transitions = transitions.reset_where(resets[..., None])
+    if lengths is not None:
+        steps = jnp.arange(transitions.drive.shape[-2], dtype=lengths.dtype)
+        steps = steps.reshape((1,) * lengths.ndim + steps.shape)
+        transitions = transitions.keep_where((steps < lengths[..., None])[..., None])
+    states = engine_named(engine)(transitions, first)
+    return states, states[..., -1, :]
