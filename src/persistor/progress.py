@@ -84,4 +84,5 @@ class Counter:
         self.bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
+        """Show how far it has come."""
         self.bar.update(self.task, completed=done, total=total)
