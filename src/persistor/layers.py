@@ -70,6 +70,6 @@ class MLP(eqx.Module):
         return self.narrow(hidden)
 
 
-def over(vector: Float[Array, " m"], x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
+def over(vector: Float[Array, " m"], x: Float[Array, "*s m"]) -> Float[Array, "... m"]:
     """A vector with one axis for every leading axis of x: explicit rank promotion."""
     return vector.reshape((1,) * (x.ndim - 1) + vector.shape)

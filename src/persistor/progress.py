@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -40,7 +39,7 @@ class Watcher:
         self.task = None
         self.before: Leg | None = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Watcher:
         self.bar.start()
         self.task = self.bar.add_task(self.name, total=self.total, text="compiling")
         return self
@@ -76,7 +75,7 @@ class Counter:
         )
         self.task = self.bar.add_task(name, total=None)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Counter:
         self.bar.start()
         return self
 

@@ -24,7 +24,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from persistor.arrays import Array, Float, Int
+from persistor.arrays import Array, Bool, Float, Int
 from persistor.layers import EPSILON, LayerNorm, Linear, over
 
 Pointwise = Callable[[Array], Array]
@@ -168,6 +168,12 @@ class Indexed(eqx.Module):
 Sequence = Dense | Indexed
 
 
-def _over_batch(offsets: Float[Array, "t m"], batch: tuple[int, ...]) -> Float[Array, "*b t m"]:
+def inside(lengths: Int[Array, "*b"], steps: int) -> Bool[Array, "*b t"]:
+    """Which steps belong to their sequence; the others are padding."""
+    index = jnp.arange(steps, dtype=lengths.dtype)
+    return index.reshape((1,) * lengths.ndim + index.shape) < lengths[..., None]
+
+
+def _over_batch(offsets: Float[Array, "t m"], batch: tuple[int, ...]) -> Float[Array, "... t m"]:
     """Offsets with one axis for every leading axis, so that the sum needs no rank promotion."""
     return offsets.reshape((1,) * len(batch) + offsets.shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Inexact
@@ -50,4 +49,4 @@ def gradient_flow(transitions: Affine) -> Float[Array, "*b t d"]:
     later = jnp.concatenate(
         [transitions.decay[..., 1:, :], jnp.ones_like(transitions.decay[..., :1, :])], axis=-2
     )
-    return jnp.abs(jax.lax.associative_scan(jnp.multiply, later, axis=-2, reverse=True))
+    return jnp.abs(jnp.flip(jnp.cumprod(jnp.flip(later, -2), -2), -2))

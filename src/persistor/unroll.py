@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Bool, Inexact, Int
 from persistor.errors import unknown
+from persistor.sequence import inside
 from persistor.transition import Affine
 
 Engine = Callable[[Affine, Inexact[Array, "*b d"]], Inexact[Array, "*b t d"]]
@@ -65,8 +66,7 @@ def unroll(
     if resets is not None:
         transitions = transitions.reset_where(resets[..., None])
     if lengths is not None:
-        steps = jnp.arange(transitions.drive.shape[-2], dtype=lengths.dtype)
-        steps = steps.reshape((1,) * lengths.ndim + steps.shape)
-        transitions = transitions.keep_where((steps < lengths[..., None])[..., None])
+        steps = transitions.drive.shape[-2]
+        transitions = transitions.keep_where(inside(lengths, steps)[..., None])
     states = engine_named(engine)(transitions, first)
     return states, states[..., -1, :]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Bool, Float, Inexact, Int
 from persistor.layers import Linear
-from persistor.sequence import Dense, Sequence
+from persistor.sequence import Dense, Indexed, Sequence
 from persistor.transition import Affine
 from persistor.unroll import unroll
 
@@ -72,7 +72,7 @@ class Cell(eqx.Module):
         `first` is the state to begin with (zeros by default); feed the last state of one chunk
         into the next and the chunks equal the whole. `lengths` and `resets` as in `unroll`.
         """
-        inputs = Dense(x) if eqx.is_array(x) else x
+        inputs = x if isinstance(x, Dense | Indexed) else Dense(x)
         states, last = self.states(inputs, first, lengths=lengths, resets=resets, engine=engine)
         return self.read(states, inputs), last
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 

@@ -13,7 +13,7 @@ from persistor.cells import Cell
 from persistor.layers import MLP, Linear
 from persistor.model.block import Block
 from persistor.model.positions import sinusoid
-from persistor.sequence import Dense, Sequence
+from persistor.sequence import Dense, Sequence, inside
 
 
 class Pooling(StrEnum):
@@ -155,8 +155,7 @@ class Backbone(eqx.Module):
         if lengths is None:
             total = memory.total + y.sum(-2)
             return total / position.astype(y.dtype), total, position
-        inside = jnp.arange(steps, dtype=lengths.dtype) < lengths[..., None]
-        total = memory.total + jnp.where(inside[..., None], y, 0.0).sum(-2)
+        total = memory.total + jnp.where(inside(lengths, steps)[..., None], y, 0.0).sum(-2)
         count = (memory.position + lengths)[..., None].astype(y.dtype)
         return total / count, total, position
 
@@ -177,4 +176,5 @@ class Backbone(eqx.Module):
 
 def _epsilons(model: Backbone) -> list:
     """The epsilon of every cell that has one."""
-    return [block.cell.epsilon for block in model.blocks if hasattr(block.cell, "epsilon")]
+    cells = [block.cell for block in model.blocks]
+    return [getattr(cell, "epsilon") for cell in cells if hasattr(cell, "epsilon")]  # noqa: B009

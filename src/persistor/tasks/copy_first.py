@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -104,7 +104,7 @@ class CopyFirstDiscrete:
         symbols = jax.random.randint(split_key(name), (SIZES[name],), 0, SYMBOLS, jnp.int32)
         return Symbols(symbols, self.length)
 
-    def with_length(self, length: int) -> Self:
+    def with_length(self, length: int) -> CopyFirstDiscrete:
         """The same task at another length."""
         return replace(self, length=length)
 
@@ -132,7 +132,7 @@ class CopyFirstClean:
         values = jax.random.uniform(split_key(name), (SIZES[name],), minval=-1.0)
         return Values(values, self.length)
 
-    def with_length(self, length: int) -> Self:
+    def with_length(self, length: int) -> CopyFirstClean:
         """The same task at another length."""
         return replace(self, length=length)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -68,6 +68,6 @@ class Parity:
         size = TEST_SIZE if name == "test" else 2**31 - 1
         return Bits(split_key(name), shortest, longest, size)
 
-    def with_length(self, length: int) -> Self:
+    def with_length(self, length: int) -> Parity:
         """The same task, tested on strings of one length."""
         return replace(self, test_lengths=(length, length))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -22,6 +22,7 @@ class Batch(eqx.Module):
     lengths: Int[Array, " b"] | None = None
 
 
+@runtime_checkable
 class Split(Protocol):
     """One part of a data set: a function from indices to a batch.
 
@@ -30,19 +31,27 @@ class Split(Protocol):
     A split is also a pytree, so that its arrays are arguments of a compiled step.
     """
 
-    size: int
+    @property
+    def size(self) -> int:
+        """The number of examples."""
+        ...
 
     def at(self, indices: Int[Array, " b"]) -> Batch:
         """The examples with these indices."""
         ...
 
 
+@runtime_checkable
 class Objective(Protocol):
     """What is minimised in training and reported afterwards, per example."""
 
     metric: str
     higher_is_better: bool
-    perfect: float | None  # the value that, held long enough, ends a run
+
+    @property
+    def perfect(self) -> float | None:
+        """The value that, held long enough, ends a run."""
+        ...
 
     def loss(self, outputs: Array, targets: Array) -> Float[Array, " b"]:
         """The training loss of each example."""
@@ -89,6 +98,7 @@ class Regression:
         return jnp.abs(outputs - targets).mean(-1)
 
 
+@runtime_checkable
 class Task(Protocol):
     """A benchmark: a frozen dataclass whose fields are its options."""
 

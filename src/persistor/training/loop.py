@@ -225,7 +225,7 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
         "step": standing.step,
         "loss": loss,
         trainer.objective.metric: metric,
-        "learning_rate": float(learning_rate(trainer.spec)(step)),
+        "learning_rate": float(jnp.asarray(learning_rate(trainer.spec)(step))),
         "seconds": round(standing.seconds, 3),
     }
     return line if epsilon is None else {**line, "epsilon": float(epsilon)}

@@ -1,0 +1,105 @@
+"""The command line as its users meet it: results on stdout, one line for a mistake."""
+
+import json
+import subprocess
+import sys
+import time
+
+import jax
+import pytest
+
+from persistor.cli import main
+
+SMALL = ["--width", "16", "--state", "3", "--batch", "8"]
+TRAIN = ["train", "copy-first-discrete", "--length", "10", "--steps", "70", *SMALL]
+
+
+@pytest.fixture(autouse=True)
+def as_users_have_it():
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def call(*arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main([str(a) for a in arguments])
+    return exit_.value.code or 0
+
+
+def test_train_evaluate_inspect_list(capsys, tmp_path):
+    assert call(*TRAIN, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["steps"] == 70
+    assert result["experiment"]["task"] == {"name": "copy-first-discrete", "length": 10}
+    assert 0 <= result["test"]["accuracy"] <= 1
+    assert result["seconds"] > 0
+
+    assert call(*TRAIN) == 0
+    assert "test accuracy" in capsys.readouterr().out
+
+    assert call("evaluate", result["run"], "--lengths", 5, 20, "--json") == 0
+    lengths = json.loads(capsys.readouterr().out)["results"]
+    assert [r["length"] for r in lengths] == [5, 20]
+    assert call("evaluate", f"runs/{result['run']}", "--json") == 0
+    again = json.loads(capsys.readouterr().out)["results"]
+    assert again == [{"length": None, "accuracy": result["test"]["accuracy"]}]
+
+    assert call("inspect", result["run"], "--json") == 0
+    looked = json.loads(capsys.readouterr().out)
+    assert len(looked["units"]) == 3
+    assert (tmp_path / looked["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert call("inspect", result["run"], "--length", 7, "--picture", "x.png") == 0
+    assert "verdict" in capsys.readouterr().out
+
+    assert call("list", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["runs"] == {result["run"]: result["test"]}
+    assert "cmru" in listed["cells"]
+    assert call("list") == 0
+    assert result["run"] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "party"], "did you mean parity"),
+        (["train", "parity", "--cell", "cmur"], "did you mean cmru"),
+        (["train", "parity", "--epsilon", "2"], "[-1, 1]"),
+        (["train", "parity", "--cell", "lru", "--epsilon", "0.5"], "does not apply"),
+        (["train", "parity", "--length", "10"], "leave --length out"),
+        (["train", "parity", "--anneal", "--cell", "lru"], "annealing needs"),
+        (["train", "copy-first-discrete", "--length", "0"], "at least 1 step"),
+        (["train", "copy-first-discrete", "--steps", "0"], "at least 1"),
+        (["evaluate", "nowhere"], "not a run folder"),
+        (["inspect", "."], "not a run folder"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(arguments, says, capsys, tmp_path):
+    assert call(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert says in captured.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_runs_folder_that_cannot_be_written(capsys, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert call(*TRAIN, "--runs", "file") == 2
+    assert "file" in capsys.readouterr().err
+
+
+def test_help_comes_at_once():
+    for command in ([], ["train"], ["evaluate"], ["inspect"], ["list"]):
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "persistor.cli", *command, "--help"], capture_output=True
+        )
+        assert done.returncode == 0
+        assert b"usage: persistor" in done.stdout
+        assert time.monotonic() - began < 5  # under one second when the machine is not busy

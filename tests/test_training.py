@@ -1,0 +1,332 @@
+"""The protocol, and that a run can be stopped, killed and continued without a trace."""
+
+import dataclasses
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, load_best, train
+from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
+from persistor.training import Trainer, loop
+from persistor.training.checkpoint import load_arrays, save_arrays, write_atomically
+from persistor.training.run import all_runs
+from persistor.training.schedule import annealed_epsilon, learning_rate
+
+SMALL = ModelSpec(("cmru",), state=3, width=16, encoding=16)
+SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
+
+
+def experiment(**changes):
+    return dataclasses.replace(
+        Experiment(CopyFirstDiscrete(length=12), SMALL, SHORT, seed=3), **changes
+    )
+
+
+def files(run):
+    """The bytes that matter, without the times."""
+    progress = [{k: v for k, v in line.items() if k != "seconds"} for line in run.progress()]
+    result = {k: v for k, v in run.result.items() if k != "seconds"}
+    params, _ = load_arrays(run.best, eqx.filter(load_best(run), eqx.is_array), run.experiment.hash)
+    leaves = [np.asarray(x).tobytes() for x in jax.tree.leaves(params)]
+    return progress, result, leaves
+
+
+@pytest.fixture(autouse=True)
+def as_users_have_it():
+    """optax relies on JAX's usual promotion."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@pytest.fixture
+def save_always(monkeypatch):
+    monkeypatch.setattr(loop, "SAVE_EVERY", 0.0)
+
+
+def test_a_run_is_a_folder(tmp_path):
+    run = Run.create(experiment(), tmp_path)
+    result = train(run)
+    assert result["steps"] == 44
+    assert result["budget"] == "reduced"
+    assert set(result["test"]) == {"accuracy"}
+    assert [line["step"] for line in run.progress()] == [8, 16, 24, 32, 40, 44]
+    assert run.result == json.loads((run.path / "result.json").read_text())
+    assert Run.open(run.path).experiment == run.experiment
+    assert [r.path for r in all_runs(tmp_path)] == [run.path]
+    assert not [p for p in run.path.iterdir() if p.name.startswith(".") and p.name != ".lock"]
+
+
+def test_a_finished_run_is_not_computed_again(tmp_path, monkeypatch):
+    run = Run.create(experiment(), tmp_path)
+    result = train(run)
+    monkeypatch.setattr(loop, "Trainer", None)
+    assert train(run) == result
+
+
+@pytest.mark.parametrize("stops", [(1,), (2, 3), (1, 1, 1, 1)])
+def test_stopped_and_continued_equals_uninterrupted(tmp_path, stops):
+    whole = Run.create(experiment(), tmp_path / "whole")
+    train(whole)
+    parts = Run.create(experiment(), tmp_path / "parts")
+    for legs in stops:
+        left = [legs]
+
+        def enough(left=left):
+            left[0] -= 1
+            return left[0] == 0
+
+        assert train(parts, should_stop=enough) is None
+    assert train(parts) is not None
+    assert files(parts) == files(whole)
+
+
+def test_work_beyond_the_last_save_is_done_again_alike(tmp_path, save_always, monkeypatch):
+    """What kill -9 leaves behind: an older state, newer progress, perhaps a newer best."""
+    whole = Run.create(experiment(), tmp_path / "whole")
+    train(whole)
+    torn = Run.create(experiment(), tmp_path / "torn")
+    left = [2]
+
+    def enough():
+        left[0] -= 1
+        return left[0] == 0
+
+    train(torn, should_stop=enough)
+    kept = torn.latest.read_bytes()
+    left[0] = 2
+    train(torn, should_stop=enough)
+    torn.latest.write_bytes(kept)
+    with (torn.path / "progress.jsonl").open("a") as file:
+        file.write('{"step": 99, "los')
+    train(torn)
+    assert files(torn) == files(whole)
+
+
+SCRIPT = """
+import dataclasses, sys, pathlib
+import test_training as t
+from persistor import Run, train
+from persistor.training import loop
+loop.SAVE_EVERY = 0.0
+train(Run.create(t.experiment(training=t.KILLED), pathlib.Path(sys.argv[1])))
+"""
+KILLED = dataclasses.replace(SHORT, steps=400)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_equals_uninterrupted(tmp_path):
+    whole = Run.create(experiment(training=KILLED), tmp_path / "whole")
+    train(whole)
+    folder = tmp_path / "killed"
+    path = folder / whole.path.name
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    kills = 0
+    for delay in (0.0, 0.05, 0.13, 0.4):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(folder)], env=environment, stderr=subprocess.DEVNULL
+        )
+        before = (path / "progress.jsonl").read_text() if path.exists() else ""
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            now = (
+                (path / "progress.jsonl").read_text() if (path / "progress.jsonl").exists() else ""
+            )
+            if len(now) > len(before) + 100:
+                break
+            time.sleep(0.01)
+        time.sleep(delay)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills >= 2
+    killed = Run.open(path)
+    train(killed)
+    assert files(killed) == files(whole)
+
+
+def test_learning_rate_is_the_papers():
+    rate = learning_rate(TrainingSpec(steps=10_000))
+    assert float(rate(0)) == 0.0
+    np.testing.assert_allclose(rate(50), 5e-4, rtol=1e-6)
+    np.testing.assert_allclose(rate(100), 1e-3, rtol=1e-6)
+    np.testing.assert_allclose(rate(100 + 9_900 // 2), (1e-3 + 1e-5) / 2, rtol=1e-4)
+    np.testing.assert_allclose(rate(10_000), 1e-5, rtol=1e-4)
+
+
+def test_annealing_is_the_papers():
+    at = {p: float(annealed_epsilon(jnp.asarray(p * 10), 1000)) for p in (0, 5, 40, 75, 76, 100)}
+    assert at[0] == at[5] == 1.0
+    np.testing.assert_allclose(at[40], 0.5, atol=1e-6)
+    assert at[76] == at[100] == 0.0
+    np.testing.assert_allclose(at[75], 0.0, atol=1e-6)
+
+
+def test_an_annealed_run_keeps_only_what_is_deployable(tmp_path):
+    training = dataclasses.replace(SHORT, steps=80, anneal=True)
+    run = Run.create(experiment(training=training), tmp_path)
+    result = train(run)
+    assert float(load_best(run).blocks[0].cell.epsilon) == 0.0
+    assert result["valid"]["step"] >= 60
+    epsilons = [line["epsilon"] for line in run.progress()]
+    assert epsilons[0] < 1.0
+    assert epsilons[-1] == 0.0
+
+
+def test_the_optimiser_is_clipped_adamw():
+    """One step of the chain against the formulas, in NumPy."""
+    from persistor.training.schedule import optimiser
+
+    spec = TrainingSpec(steps=10, warmup=0.1)
+    params = {"w": jnp.array([1.0, -2.0, 3.0])}
+    transform = optimiser(spec)
+    state = transform.init(params)
+    m = v = np.zeros(3)
+    w = np.array([1.0, -2.0, 3.0])
+    for count in range(3):
+        grads = np.array([3.0, -4.0, 12.0]) * (count + 1)
+        updates, state = transform.update({"w": jnp.asarray(grads, jnp.float32)}, state, params)
+        params = optax.apply_updates(params, updates)
+        g = grads / max(1.0, np.linalg.norm(grads))
+        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g**2
+        mean, square = m / (1 - 0.9 ** (count + 1)), v / (1 - 0.99 ** (count + 1))
+        rate = float(learning_rate(spec)(count))
+        w = w - rate * (mean / (np.sqrt(square) + 1e-8) + 1e-4 * w)
+    np.testing.assert_allclose(params["w"], w, rtol=1e-5)
+
+
+def test_a_run_stops_after_perfect_evaluations_in_a_row(tmp_path):
+    training = dataclasses.replace(SHORT, steps=4000, patience=3, batch=16)
+    model = dataclasses.replace(SMALL, cells=("alpha-cmru",), state=8, width=32)
+    run = Run.create(
+        experiment(task=CopyFirstDiscrete(2), model=model, training=training), tmp_path
+    )
+    result = train(run)
+    assert result["steps"] < 4000
+    assert [line["accuracy"] for line in run.progress()][-3:] == [1.0] * 3
+    assert result["test"]["accuracy"] == 1.0
+
+
+def test_regression_keeps_the_lowest_error(tmp_path):
+    run = Run.create(experiment(task=CopyFirstClean(4)), tmp_path)
+    result = train(run)
+    assert result["valid"]["mae"] == min(line["mae"] for line in run.progress())
+
+
+def test_seeds_differ_and_repeat():
+    losses = []
+    for seed in (0, 1, 0):
+        trainer = Trainer(experiment(seed=seed))
+        losses.append(trainer.advance(trainer.start(), 4)[1])
+    assert losses[0] == losses[2] != losses[1]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, save_always):
+    training = dataclasses.replace(SHORT, learning_rate=1e30, warmup=0.3)
+    run = Run.create(experiment(training=training), tmp_path)
+    with pytest.raises(PersistorError, match="not finite between steps"):
+        train(run)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        experiment(),
+        experiment(task=Parity(), model=ModelSpec(("lru", "mingru"), blocks=3)),
+        experiment(training=TrainingSpec(anneal=True), seed=9),
+    ],
+)
+def test_an_experiment_goes_to_json_and_back(value):
+    again = Experiment.from_json(json.loads(json.dumps(value.to_json())))
+    assert again == value
+    assert again.hash == value.hash
+
+
+def test_different_experiments_have_different_names():
+    values = [experiment(), experiment(seed=4), experiment(task=CopyFirstDiscrete(13))]
+    values += [experiment(model=dataclasses.replace(SMALL, epsilon=0.5))]
+    assert len({value.name for value in values}) == 4
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ModelSpec(("gru",)), "unknown cell"),
+        (lambda: ModelSpec(epsilon=2.0), r"\[-1, 1\]"),
+        (lambda: ModelSpec(("lru",), epsilon=0.5), "does not apply"),
+        (lambda: ModelSpec(state=0), "at least 1"),
+        (lambda: ModelSpec(encoding=3), "even"),
+        (lambda: ModelSpec(dropout=1.0), "dropout"),
+        (lambda: TrainingSpec(steps=0), "at least 1"),
+        (lambda: experiment(seed=-1), "negative"),
+        (lambda: experiment(model=ModelSpec(("lru",)), training=TrainingSpec(anneal=True)), "none"),
+        (lambda: Experiment.from_json({"task": {}}), "not the description"),
+        (lambda: Experiment.from_json({"task": {"name": "mnits"}}), "unknown task"),
+    ],
+)
+def test_wrong_settings_are_refused(make, message):
+    with pytest.raises(PersistorError, match=message):
+        make()
+
+
+def trained(tmp_path):
+    run = Run.create(experiment(training=dataclasses.replace(SHORT, steps=8)), tmp_path)
+    train(run)
+    return run
+
+
+def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
+    run = trained(tmp_path)
+    good = run.best.read_bytes()
+    for size in (0, 5, 100, len(good) - 1):
+        run.best.write_bytes(good[:size])
+        with pytest.raises(PersistorError, match="damaged"):
+            load_best(run)
+    save_arrays(run.best, {"x": np.zeros(2)}, {"experiment": "someone else's"})
+    with pytest.raises(PersistorError, match="another experiment"):
+        load_best(run)
+    save_arrays(run.best, {"x": np.zeros(2)}, {"experiment": run.experiment.hash})
+    with pytest.raises(PersistorError, match="different model"):
+        load_best(run)
+    run.best.unlink()
+    with pytest.raises(PersistorError, match="missing"):
+        load_best(run)
+
+
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
+    with pytest.raises(PersistorError, match="not a run folder"):
+        Run.open(tmp_path)
+    (tmp_path / "experiment.json").write_text("{")
+    with pytest.raises(PersistorError, match="not JSON"):
+        Run.open(tmp_path)
+
+
+def test_two_processes_do_not_train_one_run(tmp_path):
+    run = Run.create(experiment(), tmp_path)
+    with run.locked(), pytest.raises(PersistorError, match="another process"):
+        train(run)
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(PersistorError, match="disk is full"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
