@@ -79,7 +79,7 @@ def test_parity_is_parity_within_its_lengths():
         batch = small("parity").split(split).at(jnp.arange(400, dtype=jnp.int32))
         bits, lengths = np.asarray(batch.inputs.dense())[..., 0], np.asarray(batch.lengths)
         assert (lengths.min(), lengths.max()) == (shortest, longest)
-        for row, length, target in zip(bits, lengths, batch.targets, strict=True):
+        for row, length, target in zip(bits, lengths, np.asarray(batch.targets), strict=True):
             assert row[:length].sum() % 2 == target
             assert not row[length:].any()
         assert 0.4 < np.mean(batch.targets) < 0.6

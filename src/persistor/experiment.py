@@ -107,12 +107,9 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; `from_json` is its inverse."""
-        return {
-            "task": {"name": task_name(self.task), **dataclasses.asdict(self.task)},  # pyright: ignore[reportArgumentType]
-            "model": dataclasses.asdict(self.model),
-            "training": dataclasses.asdict(self.training),
-            "seed": self.seed,
-        }
+        value = dataclasses.asdict(self)
+        value["task"] = {"name": task_name(self.task), **value["task"]}
+        return json.loads(json.dumps(value))  # tuples become the lists that JSON has
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Experiment:
