@@ -41,7 +41,12 @@ def test_every_cell_has_a_kernel():
     assert all(kind.kernel for kind in CELLS.values())
 
 
+def normal(seed, shape):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
 def cell_named(name, d, *, per_unit=False, m=5):
+    """A cell with every parameter away from special values."""
     cell = CELLS[name](m, d, key=jax.random.key(d))
     if hasattr(cell, "scale"):
         cell = eqx.tree_at(lambda c: c.scale, cell, jnp.linspace(0.5, 1.5, d))
@@ -51,34 +56,35 @@ def cell_named(name, d, *, per_unit=False, m=5):
     return cell
 
 
-def projections(kind, b, t, p, k, seed=0):
-    """Random projections of one kind: a sequence with its gradients' leaves in it."""
-    keys = jax.random.split(jax.random.key(seed), 6)
+def projections(kind, b, t, p, k):
+    """Random projections of one kind."""
+    rng = np.random.default_rng(0)
     if kind == "dense":
-        return Dense(jax.random.normal(keys[0], (b, t, p)))
-    rows, ids = jax.random.normal(keys[0], (k, p)), jax.random.randint(keys[1], (b, t), 0, k)
+        return Dense(jnp.asarray(normal(0, (b, t, p))))
+    rows, ids = jnp.asarray(normal(1, (k, p))), jnp.asarray(rng.integers(0, k, (b, t)), jnp.int32)
     if kind == "indexed":
         return Indexed(rows, ids)
-    table, mix = jax.random.normal(keys[2], (t, 3)), jax.random.normal(keys[3], (3, p))
+    table, mix = jnp.asarray(normal(2, (t, 3))), jnp.asarray(normal(3, (3, p)))
     if kind == "positions":
         return Indexed(rows, ids, Positions(table, mix))
-    gain = 0.5 + jax.random.uniform(keys[4], (k, t))
-    return Indexed(rows, ids, Positions(table, mix, gain, jax.random.normal(keys[5], (p,))))
+    gain = jnp.asarray(0.5 + rng.random((k, t)), jnp.float32)
+    return Indexed(rows, ids, Positions(table, mix, gain, jnp.asarray(normal(4, (p,)))))
 
 
 def first_state(cell, b):
-    keys = jax.random.split(jax.random.key(3), 2)
-    real, imaginary = (jax.random.normal(key, (b, cell.state)) for key in keys)
-    if cell.state_dtype == jnp.complex64:
-        return jax.lax.complex(real, imaginary)
-    return real
+    real, imaginary = normal(5, (2, b, cell.state))
+    is_complex = cell.state_dtype == jnp.complex64
+    return jnp.asarray(real + 1j * imaginary if is_complex else real)
 
 
 def boundaries(kind, b, t):
-    keys = jax.random.split(jax.random.key(4), 2)
-    lengths = jax.random.randint(keys[0], (b,), 0, t + 1) if kind in ("lengths", "both") else None
-    resets = jax.random.bernoulli(keys[1], 0.1, (b, t)) if kind in ("resets", "both") else None
-    return {"lengths": lengths, "resets": resets}
+    rng = np.random.default_rng(6)
+    lengths = jnp.asarray(rng.integers(0, t + 1, b), jnp.int32)
+    resets = jnp.asarray(rng.random((b, t)) < 0.1)
+    return {
+        "lengths": lengths if kind in ("lengths", "both") else None,
+        "resets": resets if kind in ("resets", "both") else None,
+    }
 
 
 def native(cell, sequence, first, every, **limits):
@@ -100,7 +106,7 @@ def value_and_gradients(engine, cell, sequence, first, every, limits):
         results = engine(*parts, every, **limits)
         total = 0.0
         for i, result in enumerate(results):
-            weights = jax.random.normal(jax.random.key(10 + i), (2, *result.shape))
+            weights = normal(10 + i, (2, *result.shape))
             total += jnp.sum(weights[0] * result.real + weights[1] * result.imag)
         return total, results
 
@@ -268,7 +274,7 @@ def test_vmap_over_models_and_twice_and_of_gradients():
     cells = eqx.filter_vmap(lambda key: CELLS["cmru"](5, 4, key=key))(
         jax.random.split(jax.random.key(0), 3)
     )
-    x = jax.random.normal(jax.random.key(1), (2, 7, 11, 5))
+    x = jnp.asarray(normal(1, (2, 7, 11, 5)))
 
     def loss(cell, x, engine):
         states, last = cell.states(Dense(x), engine=engine)
@@ -297,7 +303,7 @@ def test_a_mapped_call_is_one_call():
 @needs_library
 def test_inside_loops_and_rematerialised():
     cell = cell_named("alpha-cmru", 8)
-    x = jax.random.normal(jax.random.key(0), (4, 30, 5))
+    x = jnp.asarray(normal(0, (4, 30, 5)))
 
     def descend(engine, wrap=lambda f: f):
         loss = wrap(lambda x: jnp.sum(cell.states(Dense(x), engine=engine)[1] ** 2))

@@ -52,6 +52,47 @@ PERSISTOR_INLINE V along(V x, V at) {
   return (V)(((Mask)x ^ ((Mask)at & INT32_MIN)) & (at != all(0)));
 }
 
+// Arrays of any alignment: `over(n, f)` calls f(T, u) so that f handles the elements u, u + 1, ..
+// as many as a T has, with `get` and `put`; eight, four or one at a time.
+typedef float Four __attribute__((vector_size(16)));
+
+template <class T>
+PERSISTOR_INLINE T get(const float* from) {
+  T x;
+  std::memcpy(&x, from, sizeof x);
+  return x;
+}
+template <class T>
+PERSISTOR_INLINE void put(float* to, T x) {
+  std::memcpy(to, &x, sizeof x);
+}
+template <class T>
+PERSISTOR_INLINE void add(float* to, T x) {
+  put(to, get<T>(to) + x);
+}
+template <class F>
+PERSISTOR_INLINE void over(int64_t n, F&& f) {
+  int64_t u = 0;
+  for (; u + 8 <= n; u += 8) f(V{}, u);
+  if (u + 4 <= n) {
+    f(Four{}, u);
+    u += 4;
+  }
+  for (; u < n; ++u) f(0.0f, u);
+}
+PERSISTOR_INLINE float total(float x) { return x; }
+PERSISTOR_INLINE float total(Four x) { return (x[0] + x[2]) + (x[1] + x[3]); }
+PERSISTOR_INLINE float total(V x) {
+  return total(__builtin_shufflevector(x, x, 0, 1, 2, 3) +
+               __builtin_shufflevector(x, x, 4, 5, 6, 7));
+}
+PERSISTOR_INLINE void copy(const float* from, int64_t n, float* to) {
+  over(n, [&](auto type, int64_t u) { put(to + u, get<decltype(type)>(from + u)); });
+}
+PERSISTOR_INLINE void fill(float* to, int64_t n, float x) {
+  over(n, [&](auto type, int64_t u) { put(to + u, type + x); });
+}
+
 // The derivative used in place of Heaviside's: 1 / (1 + (pi x)^2).
 PERSISTOR_INLINE V surrogate_slope(V x) {
   const V y = x * 3.14159265358979f;
@@ -292,9 +333,8 @@ class Unroller {
     const float* q = in.parameters.of(share_.group);
     const int64_t copies = std::max<int64_t>(1, kLanes / share_.width);
     for (int j = 0; j < Q; ++j) {
-      for (int64_t copy = 0; copy < copies; ++copy) {
-        std::copy_n(q + j * in.units + share_.unit, share_.width,
-                    q_.lanes(j) + copy * share_.width);
+      for (int64_t s = 0; s < copies; ++s) {
+        copy(q + j * in.units + share_.unit, share_.width, q_.lanes(j) + s * share_.width);
       }
     }
   }
@@ -328,26 +368,47 @@ class Unroller {
   // A state array (.., units) of a strip's sequences, each `step` units after the other, into
   // lanes, and back; `sign` multiplies imaginary parts.
   void load(const float* from, int64_t step, const Strip& strip, V* to, float sign = 1) const {
-    for (int part = 0; part < S; ++part) {
-      float* lanes = reinterpret_cast<float*>(to + part * kVectors);
-      const float factor = part ? sign : 1.0f;
-      std::fill_n(lanes, strip.vectors * kWidth, 0.0f);
-      for (int64_t s = 0; s < strip.count; ++s) {
-        const float* source = from + (s * step + share_.unit) * S + part;
-        for (int64_t u = 0; u < strip.width; ++u) {
-          lanes[s * strip.width + u] = S == 1 ? source[u] : factor * source[u * S];
+    const int64_t w = strip.width;
+    float* lanes = reinterpret_cast<float*>(to);
+    for (int part = 0; part < S; ++part) to[part * kVectors + strip.vectors - 1] = all(0);
+    for (int64_t s = 0; s < strip.count; ++s, lanes += w) {
+      const float* source = from + (s * step + share_.unit) * S;
+      if constexpr (S == 1) {
+        copy(source, w, lanes);
+      } else {
+        int64_t u = 0;
+        for (; u + kWidth <= w; u += kWidth) {
+          const V one = get<V>(source + 2 * u), two = get<V>(source + 2 * u + kWidth);
+          put(lanes + u, __builtin_shufflevector(one, two, 0, 2, 4, 6, 8, 10, 12, 14));
+          put(lanes + kLanes + u,
+              sign * __builtin_shufflevector(one, two, 1, 3, 5, 7, 9, 11, 13, 15));
+        }
+        for (; u < w; ++u) {
+          lanes[u] = source[2 * u];
+          lanes[kLanes + u] = sign * source[2 * u + 1];
         }
       }
     }
   }
   void store(const V* from, const Strip& strip, float* to, int64_t step, float sign = 1) const {
+    const int64_t w = strip.width;
     const float* lanes = reinterpret_cast<const float*>(from);
-    for (int64_t s = 0; s < strip.count; ++s) {
+    for (int64_t s = 0; s < strip.count; ++s, lanes += w) {
       float* target = to + (s * step + share_.unit) * S;
-      for (int64_t u = 0; u < strip.width; ++u) {
-        const int64_t lane = s * strip.width + u;
-        target[u * S] = lanes[lane];
-        if (S == 2) target[u * S + 1] = sign * lanes[kLanes + lane];
+      if constexpr (S == 1) {
+        copy(lanes, w, target);
+      } else {
+        int64_t u = 0;
+        for (; u + kWidth <= w; u += kWidth) {
+          const V one = get<V>(lanes + u), two = sign * get<V>(lanes + kLanes + u);
+          put(target + 2 * u, __builtin_shufflevector(one, two, 0, 8, 1, 9, 2, 10, 3, 11));
+          put(target + 2 * u + kWidth,
+              __builtin_shufflevector(one, two, 4, 12, 5, 13, 6, 14, 7, 15));
+        }
+        for (; u < w; ++u) {
+          target[2 * u] = lanes[u];
+          target[2 * u + 1] = sign * lanes[kLanes + u];
+        }
       }
     }
   }
@@ -367,17 +428,23 @@ class Unroller {
           float* to = p_.lanes(i * J + j) + s * w;
           const float* x = row + at;
           if (!offsets_) {
-            for (int64_t u = 0; u < w; ++u) to[u] = x[u];
+            copy(x, w, to);
             continue;
           }
           const float* y = offsets_ + t * stride() + at;
           if (!gain_) {
-            for (int64_t u = 0; u < w; ++u) to[u] = x[u] + y[u];
+            over(w, [&](auto type, int64_t u) {
+              using T = decltype(type);
+              put(to + u, get<T>(x + u) + get<T>(y + u));
+            });
             continue;
           }
           const float gain = gain_[value * in_.steps + t];
           const float* shift = shift_ + at;
-          for (int64_t u = 0; u < w; ++u) to[u] = gain * (x[u] + y[u]) + shift[u];
+          over(w, [&](auto type, int64_t u) {
+            using T = decltype(type);
+            put(to + u, gain * (get<T>(x + u) + get<T>(y + u)) + get<T>(shift + u));
+          });
         }
       }
     }
@@ -409,8 +476,8 @@ class Unroller {
         for (int64_t s = 0; s < strip.count; ++s) {
           float* to = entry(table_, i, value + s);
           for (int part = 0; part < S; ++part) {
-            std::copy_n(a_.lanes(i * S + part) + s * w, w, to + part * w);
-            std::copy_n(d_.lanes(i * S + part) + s * w, w, to + (S + part) * w);
+            copy(a_.lanes(i * S + part) + s * w, w, to + part * w);
+            copy(d_.lanes(i * S + part) + s * w, w, to + (S + part) * w);
           }
         }
       }
@@ -426,12 +493,8 @@ class Unroller {
         for (int64_t s = 0; s < strip.count; ++s) {
           const float* from = entry(table_, i, id(strip, s, t0 + i, false));
           for (int part = 0; part < S; ++part) {
-            float* a = a_.lanes(i * S + part) + s * w;
-            float* d = d_.lanes(i * S + part) + s * w;
-            for (int64_t u = 0; u < w; ++u) {
-              a[u] = from[part * w + u];
-              d[u] = from[(S + part) * w + u];
-            }
+            copy(from + part * w, w, a_.lanes(i * S + part) + s * w);
+            copy(from + (S + part) * w, w, d_.lanes(i * S + part) + s * w);
           }
         }
       }
@@ -456,8 +519,8 @@ class Unroller {
         if (!beyond && !reset) continue;
         for (int part = 0; part < S; ++part) {
           const float value = beyond && part == 0 ? retain : 0.0f;
-          std::fill_n(decay.lanes(i * S + part) + s * w, w, value);
-          if (beyond) std::fill_n(drive.lanes(i * S + part) + s * w, w, 0.0f);
+          fill(decay.lanes(i * S + part) + s * w, w, value);
+          if (beyond) fill(drive.lanes(i * S + part) + s * w, w, 0.0f);
         }
       }
     }
@@ -810,48 +873,38 @@ class Backward : Unroller<Cell> {
           const int64_t unit = j * in_.units + share_.unit;
           const float* x = dp_.lanes(i * J + j) + s * w;
           if (in_.dense) {
-            std::copy_n(x, w, out_.dense + (at * in_.steps + t) * stride + unit);
+            copy(x, w, out_.dense + (at * in_.steps + t) * stride + unit);
             continue;
           }
           float* drow = drows_ + value * stride + unit;
           if (!doffsets_) {
-            for (int64_t u = 0; u < w; ++u) drow[u] += x[u];
+            over(w, [&](auto type, int64_t u) { add(drow + u, get<decltype(type)>(x + u)); });
             continue;
           }
           float* doffset = doffsets_ + t * stride + unit;
           if (!dgain) {
-            for (int64_t u = 0; u < w; ++u) {
-              drow[u] += x[u];
-              doffset[u] += x[u];
-            }
+            over(w, [&](auto type, int64_t u) {
+              const auto y = get<decltype(type)>(x + u);
+              add(drow + u, y);
+              add(doffset + u, y);
+            });
             continue;
           }
           const float* row = rows_ + value * stride + unit;
           const float* offset = offsets_ + t * stride + unit;
           float* dshift = dshift_ + unit;
-          for (int64_t u = 0; u < w; ++u) {
-            drow[u] += gain * x[u];
-            doffset[u] += gain * x[u];
-            dshift[u] += x[u];
-          }
-          of_gain += dot(x, row, offset, w);
+          over(w, [&](auto type, int64_t u) {
+            using T = decltype(type);
+            const T y = get<T>(x + u), scaled = gain * y;
+            add(drow + u, scaled);
+            add(doffset + u, scaled);
+            add(dshift + u, y);
+            of_gain += total(y * (get<T>(row + u) + get<T>(offset + u)));
+          });
         }
         if (dgain) dgain[t] = of_gain;
       }
     }
-  }
-
-  // sum x * (y + z)
-  static float dot(const float* x, const float* y, const float* z, int64_t n) {
-    float lanes[kWidth] = {};
-    int64_t u = 0;
-    for (; u + kWidth <= n; u += kWidth) {
-      for (int64_t l = 0; l < kWidth; ++l) lanes[l] += x[u + l] * (y[u + l] + z[u + l]);
-    }
-    float total = ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
-                  ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
-    for (; u < n; ++u) total += x[u] * (y[u] + z[u]);
-    return total;
   }
 
   void clear_dense(const Strip& strip, int64_t t0, int64_t n) const {
@@ -869,10 +922,11 @@ class Backward : Unroller<Cell> {
         for (int part = 0; part < S; ++part) {
           const float* da = da_.lanes(i * S + part) + s * w;
           const float* dd = dd_.lanes(i * S + part) + s * w;
-          for (int64_t u = 0; u < w; ++u) {
-            to[part * w + u] += da[u];
-            to[(S + part) * w + u] += dd[u];
-          }
+          over(w, [&](auto type, int64_t u) {
+            using T = decltype(type);
+            add(to + part * w + u, get<T>(da + u));
+            add(to + (S + part) * w + u, get<T>(dd + u));
+          });
         }
       }
     }
@@ -885,14 +939,14 @@ class Backward : Unroller<Cell> {
       const int64_t w = strip.width;
       for (int64_t i = 0; i < n; ++i) {
         for (int part = 0; part < S; ++part) {
-          std::fill_n(da_.lanes(i * S + part), kLanes, 0.0f);
-          std::fill_n(dd_.lanes(i * S + part), kLanes, 0.0f);
+          fill(da_.lanes(i * S + part), kLanes, 0.0f);
+          fill(dd_.lanes(i * S + part), kLanes, 0.0f);
         }
         for (int64_t s = 0; s < strip.count; ++s) {
           const float* from = this->entry(dtable_, i, value + s);
           for (int part = 0; part < S; ++part) {
-            std::copy_n(from + part * w, w, da_.lanes(i * S + part) + s * w);
-            std::copy_n(from + (S + part) * w, w, dd_.lanes(i * S + part) + s * w);
+            copy(from + part * w, w, da_.lanes(i * S + part) + s * w);
+            copy(from + (S + part) * w, w, dd_.lanes(i * S + part) + s * w);
           }
         }
       }
