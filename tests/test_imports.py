@@ -17,7 +17,7 @@ LAYERS = [
     {"unroll"},
     {"kernels"},
     {"cells"},
-    {"theory"},
+    {"theory", "doctor"},
     {"model"},
     {"tasks"},
     {"inspection"},

@@ -1,4 +1,4 @@
-"""The command line: `persistor train | evaluate | inspect | list`. Thin; JAX is imported late."""
+"""The command line: `persistor train | evaluate | inspect | list | doctor`. Thin; JAX is late."""
 
 from __future__ import annotations
 
@@ -279,6 +279,25 @@ class Demo:
         return 0
 
 
+@dataclass(frozen=True)
+class Doctor:
+    """Say what computes here: the engine and why it, versions, processors."""
+
+    json: Json = False
+
+    def run(self) -> int:
+        """Examine, and print a line a finding."""
+        from persistor.doctor import examine
+
+        findings = examine()
+        if self.json:
+            print(json.dumps(findings))
+            return 0
+        for name, finding in findings.items():
+            print(f"{name:10} {finding}")
+        return 0
+
+
 class StopOnInterrupt:
     """The first Ctrl-C asks to stop at the next safe point; the second stops at once."""
 
@@ -304,7 +323,14 @@ def open_run(where: Path, runs: Path | None):
     return Run.open(below if not where.exists() and below.exists() else where)
 
 
-COMMANDS = {"train": Train, "evaluate": Evaluate, "inspect": Inspect, "list": List, "demo": Demo}
+COMMANDS = {
+    "train": Train,
+    "evaluate": Evaluate,
+    "inspect": Inspect,
+    "list": List,
+    "doctor": Doctor,
+    "demo": Demo,
+}
 
 
 def main(arguments: list[str] | None = None) -> None:

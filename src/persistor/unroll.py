@@ -3,6 +3,7 @@
 An engine folds the transitions of a whole sequence. `sequential` walks over time and is the
 fastest plain-JAX way on a CPU; `parallel` folds in O(log t) depth with an associative scan and is
 for accelerators. They compute the same states and the same gradients; `auto` picks by platform.
+(The third engine, `native`, also computes the transitions: see `persistor.kernels`.)
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def engine_named(name: str) -> Engine:
     if name == "auto":
         name = "sequential" if jax.default_backend() == "cpu" else "parallel"
     if name not in ENGINES:
-        raise unknown("engine", name, [*ENGINES, "auto"])
+        raise unknown("engine", name, [*ENGINES, "native", "auto"])
     return ENGINES[name]
 
 

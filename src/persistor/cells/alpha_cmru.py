@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -22,6 +24,7 @@ class AlphaCMRU(Cell):
     h_t = z_t [S(c_t) alpha_t + epsilon h_{t-1}] + (1 - z_t) h_{t-1}
     """
 
+    kernel: ClassVar[str | None] = "alpha_cmru"
     project: Linear  # candidate, threshold, scale
     epsilon: Float[Array, ""] | Float[Array, " d"]
     state: int = eqx.field(static=True)
@@ -37,6 +40,10 @@ class AlphaCMRU(Cell):
         self.project = Linear(width, 3 * state, key=key)
         self.epsilon = checked_epsilon(epsilon, state)
         self.state = state
+
+    def kernel_parameters(self) -> Float[Array, "1 d"]:
+        """Epsilon."""
+        return jnp.broadcast_to(self.epsilon, (1, self.state))
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha_t)."""

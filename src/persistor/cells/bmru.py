@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -23,6 +25,7 @@ class BMRU(Cell):
     This is CMRU with epsilon = 0.
     """
 
+    kernel: ClassVar[str | None] = "cmru"
     project: Linear  # candidate, threshold
     scale: Float[Array, " d"]
     state: int = eqx.field(static=True)
@@ -31,6 +34,10 @@ class BMRU(Cell):
         self.project = Linear(width, 2 * state, key=key)
         self.scale = jnp.ones(state)
         self.state = state
+
+    def kernel_parameters(self) -> Float[Array, "2 d"]:
+        """Scale and epsilon, of the CMRU that this is."""
+        return jnp.stack([self.scale, jnp.zeros(self.state)])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or replace (decay 0, drive +-alpha)."""

@@ -6,9 +6,12 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
+from persistor import kernels
 from persistor.arrays import Array, Bool, Float, Inexact, Int
+from persistor.errors import PersistorError
 from persistor.layers import Linear
 from persistor.sequence import Dense, Indexed, Sequence
 from persistor.transition import Affine
@@ -22,9 +25,13 @@ class Cell(eqx.Module):
     (elementwise, from projections to the transition) and `read` (from states to outputs).
     Everything else follows from these and is final. Leading axes of the input are free: a single
     sequence (t, m) and a batch (b, t, m) both work.
+
+    A cell may name a native `kernel` that computes `gate` and the recurrence in one pass, and then
+    says with `kernel_parameters` what the kernel needs besides projections.
     """
 
     state_dtype: ClassVar[jnp.dtype] = jnp.dtype("float32")
+    kernel: ClassVar[str | None] = None
     project: eqx.AbstractVar[Linear]
     state: eqx.AbstractVar[int]
 
@@ -35,6 +42,10 @@ class Cell(eqx.Module):
     @abstractmethod
     def read(self, states: Inexact[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
         """The outputs, from the states and the inputs that led to them."""
+
+    def kernel_parameters(self) -> Float[Array, "q d"]:
+        """What the kernel needs besides projections: nothing."""
+        return jnp.zeros((0, self.state))
 
     def transition(self, x: Float[Array, "*s m"]) -> Affine:
         """The transition h -> decay * h + drive that input x stands for."""
@@ -52,11 +63,37 @@ class Cell(eqx.Module):
         lengths: Int[Array, "*b"] | None = None,
         resets: Bool[Array, "*b t"] | None = None,
         engine: str = "auto",
+        every: bool = True,
     ) -> tuple[Inexact[Array, "*b t d"], Inexact[Array, "*b d"]]:
-        """All states over a sequence, and the last one."""
-        transitions = self.gate(inputs.linear(self.project).dense())
+        """All states over a sequence (only the last if not `every`), and the last one.
+
+        The engine is `native`, or one of `unroll`; `auto` is `native` wherever it can be.
+        """
+        projections = inputs.linear(self.project)
         first = self.first(inputs.batch) if first is None else first
-        return unroll(transitions, first, lengths=lengths, resets=resets, engine=engine)
+        if self._is_native(engine, projections, first):
+            return kernels.fused_unroll(
+                self.kernel or "",
+                self.kernel_parameters(),
+                projections,
+                first,
+                lengths=lengths,
+                resets=resets,
+                every=every,
+            )
+        transitions = self.gate(projections.dense())
+        states, last = unroll(transitions, first, lengths=lengths, resets=resets, engine=engine)
+        return (states if every else last[..., None, :]), last
+
+    def _is_native(self, engine: str, projections: Sequence, first: Array) -> bool:
+        """Whether to run the kernel; asked for by name, it must be able to."""
+        if engine not in ("auto", "native"):
+            return False
+        arrays = [*jax.tree.leaves(projections), first]
+        refusal = kernels.refusal(self.kernel, self.kernel_parameters(), *arrays)
+        if engine == "native" and refusal is not None:
+            raise PersistorError(f"the native engine cannot be used here: {refusal}")
+        return refusal is None
 
     def __call__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -24,6 +26,7 @@ class CMRU(Cell):
     epsilon = 0 is BMRU, epsilon = 1 a selective integrator, epsilon = -1 a reflection.
     """
 
+    kernel: ClassVar[str | None] = "cmru"
     project: Linear  # candidate, threshold
     scale: Float[Array, " d"]
     epsilon: Float[Array, ""] | Float[Array, " d"]
@@ -41,6 +44,10 @@ class CMRU(Cell):
         self.scale = jnp.ones(state)
         self.epsilon = checked_epsilon(epsilon, state)
         self.state = state
+
+    def kernel_parameters(self) -> Float[Array, "2 d"]:
+        """Scale and epsilon."""
+        return jnp.stack([self.scale, jnp.broadcast_to(self.epsilon, (self.state,))])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha)."""

@@ -25,6 +25,7 @@ class LRU(Cell):
     """
 
     state_dtype: ClassVar[jnp.dtype] = jnp.dtype("complex64")
+    kernel: ClassVar[str | None] = "lru"
     project: Linear  # B: real parts, imaginary parts
     nu: Float[Array, " d"]
     theta: Float[Array, " d"]
@@ -51,11 +52,20 @@ class LRU(Cell):
         """Lambda."""
         return jnp.exp(jax.lax.complex(-jnp.exp(self.nu), jnp.exp(self.theta)))
 
+    def gamma(self) -> Float[Array, " d"]:
+        """The factor of the input that keeps states of unit size."""
+        return jnp.sqrt(-jnp.expm1(-2 * jnp.exp(self.nu)))
+
+    def kernel_parameters(self) -> Float[Array, "3 d"]:
+        """Eigenvalues, real and imaginary parts, and gamma."""
+        decay = self.eigenvalues()
+        return jnp.stack([decay.real, decay.imag, self.gamma()])
+
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """A constant decay; the drive is the normalised projection of the input."""
         real, imaginary = jnp.split(p, 2, axis=-1)
         decay = self.eigenvalues().reshape((1,) * (real.ndim - 1) + (self.state,))
-        gamma = jnp.sqrt(-jnp.expm1(-2 * jnp.exp(self.nu))).reshape(decay.shape)
+        gamma = self.gamma().reshape(decay.shape)
         drive = jax.lax.complex(gamma * real, gamma * imaginary)
         return Affine(jnp.broadcast_to(decay, drive.shape), drive)
 

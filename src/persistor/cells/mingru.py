@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,7 @@ class MinGRU(Cell):
     h_t = (1 - z_t) h_{t-1} + z_t c_t
     """
 
+    kernel: ClassVar[str | None] = "mingru"
     project: Linear  # gate, candidate
     state: int = eqx.field(static=True)
 

@@ -61,9 +61,11 @@ class Block(eqx.Module):
     ) -> tuple[Dense, Inexact[Array, "*b d"]]:
         """The block's outputs and the cell's last state; `only_last` reads the last step alone."""
         us = self.cell_inputs(xs, table)
-        states, last = self.cell.states(us, first, lengths=lengths, engine=engine)
+        states, last = self.cell.states(
+            us, first, lengths=lengths, engine=engine, every=not only_last
+        )
         if only_last:
-            xs, us, states = xs.last(lengths), us.last(lengths), last[..., None, :]
+            xs, us = xs.last(lengths), us.last(lengths)
         read = self.readout_norm(self.readout(self.cell.read(states, us)))
         read = read * jax.nn.sigmoid(us.linear(self.output_gate).dense())
         y = over(self.skip, read) * xs.dense() + read

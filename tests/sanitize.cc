@@ -1,0 +1,133 @@
+// Every kernel on random data of many shapes, in buffers of exactly the right size, so that an
+// address sanitizer sees any step beyond them. Prints the number of cases.
+
+#include <cmath>
+#include <cstdio>
+#include <random>
+
+#include "recurrence.h"
+
+namespace {
+
+using namespace persistor;
+
+std::mt19937 generator(0);
+
+std::vector<float> random_floats(int64_t size) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(size);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+void run_in_order(int64_t tasks, const std::function<void(int64_t)>& task) {
+  for (int64_t i = tasks - 1; i >= 0; --i) task(i);
+}
+
+bool finite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+enum Kind { kDense, kIndexed, kPositions, kNormed };
+
+template <class Cell>
+bool one_case(Kind kind, int64_t groups, int64_t batch, int64_t steps, int64_t units,
+              int64_t values, bool limits, bool every, bool shared) {
+  Inputs in{};
+  in.groups = groups;
+  in.batch = batch;
+  in.steps = steps;
+  in.units = units;
+  in.values = kind == kDense ? 0 : values;
+  in.chunk = std::min<int64_t>(steps, 16);
+  const int64_t p = Cell::projections * units, S = Cell::parts, many = groups * batch;
+  const int64_t lead = shared ? 1 : groups;
+  const auto dense = random_floats(kind == kDense ? many * steps * p : 0);
+  const auto rows = random_floats(lead * values * p), offsets = random_floats(lead * steps * p);
+  const auto gain = random_floats(lead * values * steps), shift = random_floats(lead * p);
+  auto parameters = random_floats(lead * Cell::parameters * units);
+  for (float& x : parameters) x = std::tanh(x) / 2;
+  std::vector<int32_t> ids(many * steps), lengths(many);
+  for (auto& id : ids) id = generator() % values;
+  for (auto& length : lengths) length = static_cast<int32_t>(generator() % (steps + 3)) - 1;
+  std::unique_ptr<bool[]> resets(new bool[many * steps]);
+  for (int64_t i = 0; i < many * steps; ++i) resets[i] = generator() % 7 == 0;
+
+  const int64_t each = shared ? 0 : 1;
+  in.parameters = {parameters.data(), each * Cell::parameters * units};
+  if (kind == kDense) in.dense = dense.data();
+  if (kind >= kIndexed) {
+    in.rows = {rows.data(), each * values * p};
+    in.ids = ids.data();
+  }
+  if (kind >= kPositions) in.offsets = {offsets.data(), each * steps * p};
+  if (kind == kNormed) {
+    in.gain = {gain.data(), each * values * steps};
+    in.shift = {shift.data(), each * p};
+  }
+  if (limits) {
+    in.lengths = lengths.data();
+    in.resets = resets.get();
+  }
+  if (!in.ids_in_range()) return false;
+
+  const int64_t state = many * units * S;
+  const auto first = random_floats(state);
+  std::vector<float> states(every ? steps * state : 0), last(state);
+  std::vector<float> checkpoints(in.chunks() * state);
+  forward<Cell>(in, first.data(), {every ? states.data() : nullptr, last.data(),
+                                   checkpoints.data()}, run_in_order);
+
+  const auto of_states = random_floats(states.size()), of_last = random_floats(state);
+  std::vector<float> ddense(dense.size()), drows(groups * values * p), dgain, dshift;
+  std::vector<float> doffsets(groups * steps * p), dfirst(state);
+  std::vector<float> dparameters(groups * Cell::parameters * units);
+  dgain.resize(groups * values * steps);
+  dshift.resize(groups * p);
+  Gradients out{};
+  if (kind == kDense) out.dense = ddense.data();
+  if (kind >= kIndexed) out.rows = drows.data();
+  if (kind >= kPositions) out.offsets = doffsets.data();
+  if (kind == kNormed) {
+    out.gain = dgain.data();
+    out.shift = dshift.data();
+  }
+  out.parameters = dparameters.data();
+  out.first = dfirst.data();
+  const Cotangents given{checkpoints.data(), every ? of_states.data() : nullptr, of_last.data()};
+  backward<Cell>(in, given, out, run_in_order);
+
+  const auto results = {&states, &last, &ddense, &drows, &doffsets, &dgain, &dshift,
+                        &dparameters, &dfirst};
+  return std::all_of(results.begin(), results.end(), [](auto* x) { return finite(*x); });
+}
+
+template <class Cell>
+int all_cases() {
+  int cases = 0;
+  const int64_t shapes[][5] = {{1, 1, 1, 1, 1},  {1, 2, 2, 3, 5},   {2, 7, 33, 4, 3},
+                               {1, 64, 17, 1, 2}, {3, 9, 40, 33, 2}, {1, 33, 20, 8, 4},
+                               {1, 2, 16, 64, 9}, {5, 1, 31, 32, 3}, {1, 70, 5, 100, 2}};
+  for (const auto& s : shapes) {
+    for (Kind kind : {kDense, kIndexed, kPositions, kNormed}) {
+      for (int options = 0; options < 8; ++options) {
+        const bool right = one_case<Cell>(kind, s[0], s[1], s[2], s[3], s[4], options & 1,
+                                          options & 2, options & 4);
+        if (!right) {
+          std::fprintf(stderr, "not finite: case %d\n", cases);
+          std::exit(1);
+        }
+        ++cases;
+      }
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+int main() {
+  const int cases = all_cases<Cmru>() + all_cases<AlphaCmru>() + all_cases<MinGru>() +
+                    all_cases<Lru>();
+  std::printf("%d cases\n", cases);
+}
