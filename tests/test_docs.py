@@ -1,0 +1,53 @@
+"""Code in the README and the docs runs as it is written."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+PYTHON = [(page, code) for page in PAGES for code in blocks(page, "python")]
+BASH = [(page, code) for page in PAGES for code in blocks(page, "bash")]
+
+
+def test_there_is_code_to_run():
+    assert PYTHON
+    assert BASH
+
+
+@pytest.mark.parametrize(("page", "code"), PYTHON, ids=[p.stem for p, _ in PYTHON])
+def test_python_blocks_run(page, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        exec(compile(code, str(page), "exec"), {"__name__": "docs"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "code"), BASH, ids=[p.stem for p, _ in BASH])
+def test_shell_blocks_run(page, code, tmp_path):
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", code],
+        cwd=tmp_path,
+        env={"PATH": path, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "accuracy 1.0000" in done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[p.stem for p in PAGES])
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), target
