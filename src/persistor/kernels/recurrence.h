@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 namespace persistor {
@@ -80,12 +81,31 @@ PERSISTOR_INLINE void over(int64_t n, F&& f) {
   }
   for (; u < n; ++u) f(0.0f, u);
 }
-PERSISTOR_INLINE float total(float x) { return x; }
-PERSISTOR_INLINE float total(Four x) { return (x[0] + x[2]) + (x[1] + x[3]); }
-PERSISTOR_INLINE float total(V x) {
-  return total(__builtin_shufflevector(x, x, 0, 1, 2, 3) +
-               __builtin_shufflevector(x, x, 4, 5, 6, 7));
+// Calls f with the width, as a constant where it is a common one, so that its loops are unrolled.
+template <class F>
+PERSISTOR_INLINE void with_width(int64_t width, F&& f) {
+  switch (width) {
+    case 1: return f(std::integral_constant<int64_t, 1>());
+    case 4: return f(std::integral_constant<int64_t, 4>());
+    case 32: return f(std::integral_constant<int64_t, 32>());
+    default: return f(width);
+  }
 }
+// A sum of vectors of any kind, added up across their lanes at the end.
+struct Total {
+  V eight = {};
+  Four four = {};
+  float one = 0;
+
+  PERSISTOR_INLINE void add(V x) { eight += x; }
+  PERSISTOR_INLINE void add(Four x) { four += x; }
+  PERSISTOR_INLINE void add(float x) { one += x; }
+  PERSISTOR_INLINE float value() const {
+    const Four sum = four + __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
+                     __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    return one + ((sum[0] + sum[2]) + (sum[1] + sum[3]));
+  }
+};
 PERSISTOR_INLINE void copy(const float* from, int64_t n, float* to) {
   over(n, [&](auto type, int64_t u) { put(to + u, get<decltype(type)>(from + u)); });
 }
@@ -445,8 +465,11 @@ class Unroller {
 
   // Projections of a strip, steps t0 to t0 + n.
   void fetch(const Strip& strip, int64_t t0, int64_t n, bool values) {
-    const int64_t w = strip.width;
     look_up(strip, t0, n, values);
+    with_width(strip.width, [&](auto w) { fetch_rows(strip, t0, n, w); });
+  }
+  template <class Width>
+  void fetch_rows(const Strip& strip, int64_t t0, int64_t n, Width w) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t t = t0 + i;
       for (int64_t s = 0; s < strip.count; ++s) {
@@ -517,18 +540,21 @@ class Unroller {
 
   // Decays and drives of a strip: looked up or computed, then masked by lengths and resets.
   void transitions(const Strip& strip, int64_t t0, int64_t n) {
-    const int64_t w = strip.width;
     if (by_.table) {
       look_up(strip, t0, n, false);
-      for (int64_t i = 0; i < n; ++i) {
+      with_width(strip.width, [&](auto w) {
         for (int64_t s = 0; s < strip.count; ++s) {
-          const float* from = entry(table_, i, ids_[s * n + i]);
-          for (int part = 0; part < S; ++part) {
-            copy(from + part * w, w, a_.lanes(i * S + part) + s * w);
-            copy(from + (S + part) * w, w, d_.lanes(i * S + part) + s * w);
+          const int32_t* ids = ids_.data() + s * n;
+          const float* from = table_.data();
+          for (int64_t i = 0; i < n; ++i, from += in_.values * 2 * S * w) {
+            for (int part = 0; part < S; ++part) {
+              const float* decay = from + (ids[i] * 2 * S + part) * w;
+              copy(decay, w, a_.lanes(i * S + part) + s * w);
+              copy(decay + S * w, w, d_.lanes(i * S + part) + s * w);
+            }
           }
         }
-      }
+      });
     } else {
       fetch(strip, t0, n, false);
       gate(strip, n);
@@ -919,7 +945,11 @@ class Backward : Unroller<Cell> {
 
   // The derivatives with respect to the projections: to where these came from.
   void scatter(const Strip& strip, int64_t t0, int64_t n, bool values) {
-    const int64_t w = strip.width, stride = this->stride();
+    with_width(strip.width, [&](auto w) { scatter_rows(strip, t0, n, values, w); });
+  }
+  template <class Width>
+  void scatter_rows(const Strip& strip, int64_t t0, int64_t n, bool values, Width w) {
+    const int64_t stride = this->stride();
     for (int64_t s = 0; s < strip.count; ++s) {
       const int64_t at = this->sequence(strip.first + s);
       const int64_t gain_row = values ? share_.part * in_.values + strip.first + s
@@ -930,7 +960,7 @@ class Backward : Unroller<Cell> {
         const int64_t t = t0 + i;
         const int64_t value = in_.dense ? 0 : this->ids_[s * n + i];
         const float gain = dgain ? this->gains_[s * n + i] : 1.0f;
-        float of_gain = 0.0f;
+        Total of_gain;
         for (int j = 0; j < J; ++j) {
           const int64_t unit = j * in_.units + share_.unit;
           const float* x = dp_.lanes(i * J + j) + s * w;
@@ -961,10 +991,10 @@ class Backward : Unroller<Cell> {
             add(drow + u, scaled);
             add(doffset + u, scaled);
             add(dshift + u, y);
-            of_gain += total(y * (get<T>(row + u) + get<T>(offset + u)));
+            of_gain.add(y * (get<T>(row + u) + get<T>(offset + u)));
           });
         }
-        if (dgain) dgain[t] = of_gain;
+        if (dgain) dgain[t] = of_gain.value();
       }
     }
   }
@@ -977,21 +1007,24 @@ class Backward : Unroller<Cell> {
   }
 
   void add_to_table(const Strip& strip, int64_t n) {
-    const int64_t w = strip.width;
-    for (int64_t i = 0; i < n; ++i) {
+    with_width(strip.width, [&](auto w) {
       for (int64_t s = 0; s < strip.count; ++s) {
-        float* to = this->entry(dtable_, i, this->ids_[s * n + i]);
-        for (int part = 0; part < S; ++part) {
-          const float* da = da_.lanes(i * S + part) + s * w;
-          const float* dd = dd_.lanes(i * S + part) + s * w;
-          over(w, [&](auto type, int64_t u) {
-            using T = decltype(type);
-            add(to + part * w + u, get<T>(da + u));
-            add(to + (S + part) * w + u, get<T>(dd + u));
-          });
+        const int32_t* ids = this->ids_.data() + s * n;
+        float* to = dtable_.data();
+        for (int64_t i = 0; i < n; ++i, to += in_.values * 2 * S * w) {
+          for (int part = 0; part < S; ++part) {
+            float* decay = to + (ids[i] * 2 * S + part) * w;
+            const float* da = da_.lanes(i * S + part) + s * w;
+            const float* dd = dd_.lanes(i * S + part) + s * w;
+            over(w, [&](auto type, int64_t u) {
+              using T = decltype(type);
+              add(decay + u, get<T>(da + u));
+              add(decay + S * w + u, get<T>(dd + u));
+            });
+          }
         }
       }
-    }
+    });
   }
 
   // The gates' gradients, once per value and position.
