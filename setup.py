@@ -12,7 +12,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 FOLDER = "src/persistor/kernels"
-FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
+FLAGS = ["-std=c++17", "-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
 
 
 def include_dir() -> str | None:

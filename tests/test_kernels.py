@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from persistor import kernels
 from persistor.cells import CELLS
+from persistor.doctor import examine
 from persistor.errors import PersistorError
-from persistor.kernels import fused_unroll, library
+from persistor.kernels import fused_unroll, library, loader
 from persistor.sequence import Dense, Indexed, Positions
 from persistor.unroll import unroll
 
@@ -351,9 +353,19 @@ def test_a_cell_without_a_kernel_just_works(monkeypatch):
         cell.states(x, engine="native")
 
 
-def test_doctor_names_the_engine():
-    from persistor.doctor import examine
+def test_without_the_library_plain_jax_runs(monkeypatch):
+    absent = loader.Library(None, "not compiled")
+    monkeypatch.setattr(loader, "library", lambda: absent)
+    monkeypatch.setattr(kernels, "library", lambda: absent)
+    cell = cell_named("cmru", 4)
+    x = Dense(jnp.ones((2, 6, 5)))
+    assert_same(cell.states(x), cell.states(x, engine="sequential"))
+    with pytest.raises(PersistorError, match="not compiled"):
+        cell.states(x, engine="native")
+    assert examine()["engine"] == "sequential"
 
+
+def test_doctor_names_the_engine():
     findings = examine()
     expected = "sequential" if library().variant is None else f"native ({library().variant})"
     assert findings["engine"] == expected

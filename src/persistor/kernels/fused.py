@@ -16,7 +16,7 @@ from jax.custom_batching import custom_vmap
 
 from persistor.arrays import Array, Bool, Float, Inexact, Int
 from persistor.errors import PersistorError
-from persistor.kernels.library import KERNELS, library
+from persistor.kernels.loader import KERNELS, library
 from persistor.sequence import Dense, Sequence
 
 SHORTEST_CHUNK, LONGEST_CHUNK = 16, 512

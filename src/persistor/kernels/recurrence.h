@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 namespace persistor {
@@ -37,7 +38,7 @@ typedef int32_t Mask __attribute__((vector_size(32)));
 constexpr int64_t kWidth = 8;                   // lanes of a vector
 constexpr int64_t kVectors = 4;                 // vectors of a strip, at most
 constexpr int64_t kLanes = kWidth * kVectors;   // lanes of a strip, at most
-constexpr int64_t kParts = 8;                   // parts of a batch, at most
+constexpr int64_t kParts = 8;                   // parts of a batch, about
 
 #define PERSISTOR_INLINE inline __attribute__((always_inline))
 
@@ -80,12 +81,31 @@ PERSISTOR_INLINE void over(int64_t n, F&& f) {
   }
   for (; u < n; ++u) f(0.0f, u);
 }
-PERSISTOR_INLINE float total(float x) { return x; }
-PERSISTOR_INLINE float total(Four x) { return (x[0] + x[2]) + (x[1] + x[3]); }
-PERSISTOR_INLINE float total(V x) {
-  return total(__builtin_shufflevector(x, x, 0, 1, 2, 3) +
-               __builtin_shufflevector(x, x, 4, 5, 6, 7));
+// Calls f with the width, as a constant where it is a common one, so that its loops are unrolled.
+template <class F>
+PERSISTOR_INLINE void with_width(int64_t width, F&& f) {
+  switch (width) {
+    case 1: return f(std::integral_constant<int64_t, 1>());
+    case 4: return f(std::integral_constant<int64_t, 4>());
+    case 32: return f(std::integral_constant<int64_t, 32>());
+    default: return f(width);
+  }
 }
+// A sum of vectors of any kind, added up across their lanes at the end.
+struct Total {
+  V eight = {};
+  Four four = {};
+  float one = 0;
+
+  PERSISTOR_INLINE void add(V x) { eight += x; }
+  PERSISTOR_INLINE void add(Four x) { four += x; }
+  PERSISTOR_INLINE void add(float x) { one += x; }
+  PERSISTOR_INLINE float value() const {
+    const Four sum = four + __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
+                     __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    return one + ((sum[0] + sum[2]) + (sum[1] + sum[3]));
+  }
+};
 PERSISTOR_INLINE void copy(const float* from, int64_t n, float* to) {
   over(n, [&](auto type, int64_t u) { put(to + u, get<decltype(type)>(from + u)); });
 }
@@ -257,29 +277,36 @@ using Runner = std::function<void(int64_t tasks, const std::function<void(int64_
 
 struct Division {
   int64_t blocks, width;    // of the units
+  int64_t together;         // blocks that one task takes by turns
   int64_t parts, per_part;  // of the sequences of a group
+  int64_t count;            // sequences side by side in a strip
   bool table;               // gates once per value and position
 
   explicit Division(const Inputs& in) {
     blocks = (in.units + kLanes - 1) / kLanes;
     width = (in.units + blocks - 1) / blocks;
     if (blocks > 1) width = (width + kWidth - 1) / kWidth * kWidth;
+    count = std::max<int64_t>(1, kLanes / width);
     parts = std::min(kParts, std::max<int64_t>(1, in.batch / 8));
+    if (in.dense) parts = std::min(2 * kParts, (in.batch + count - 1) / count);
     const int64_t worthwhile = in.ids ? in.batch / (2 * in.values) : 0;
     table = worthwhile > 1;
     if (table) parts = std::min(parts, worthwhile);
     per_part = (in.batch + parts - 1) / parts;
+    together = in.dense && in.groups * parts >= kParts ? blocks : 1;
   }
-  int64_t tasks(const Inputs& in) const { return in.groups * parts * blocks; }
+  int64_t split() const { return blocks / together; }
+  int64_t tasks(const Inputs& in) const { return in.groups * parts * split(); }
 };
 
-// The share of one task: some sequences of a group, some units.
+// What one worker does: some sequences of a group, some units.
 struct Share {
   int64_t group, part, block, begin, end, unit, width;
 
-  Share(const Inputs& in, const Division& by, int64_t task)
-      : group(task / (by.parts * by.blocks)), part(task / by.blocks % by.parts),
-        block(task % by.blocks), begin(std::min(in.batch, part * by.per_part)),
+  Share(const Inputs& in, const Division& by, int64_t task, int64_t turn)
+      : group(task / (by.parts * by.split())), part(task / by.split() % by.parts),
+        block(task % by.split() * by.together + turn),
+        begin(std::min(in.batch, part * by.per_part)),
         end(std::min(in.batch, begin + by.per_part)), unit(block * by.width),
         width(std::min(by.width, in.units - unit)) {}
 };
@@ -288,9 +315,9 @@ struct Share {
 struct Strip {
   int64_t first, count, width, vectors;
 
-  Strip(int64_t first, int64_t end, int64_t width)
-      : first(first), count(std::min(end - first, std::max<int64_t>(1, kLanes / width))),
-        width(width), vectors((count * width + kWidth - 1) / kWidth) {}
+  Strip(int64_t first, int64_t end, int64_t width, const Division& by)
+      : first(first), count(std::min(end - first, by.count)), width(width),
+        vectors((count * width + kWidth - 1) / kWidth) {}
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -301,6 +328,9 @@ class Rows {
   explicit Rows(int64_t rows) : data_(allocate(rows * kVectors)) {}
   V* operator[](int64_t row) { return data_.get() + row * kVectors; }
   float* lanes(int64_t row) { return reinterpret_cast<float*>((*this)[row]); }
+  const float* lanes(int64_t row) const {
+    return reinterpret_cast<const float*>(data_.get() + row * kVectors);
+  }
 
  private:
   struct Free {
@@ -324,16 +354,16 @@ class Unroller {
  public:
   static constexpr int J = Cell::projections, Q = Cell::parameters, S = Cell::parts;
 
-  Unroller(const Inputs& in, const Division& by, int64_t task)
-      : in_(in), by_(by), share_(in, by, task), rows_(in.rows.of(share_.group)),
+  Unroller(const Inputs& in, const Division& by, int64_t task, int64_t turn)
+      : in_(in), by_(by), share_(in, by, task, turn), rows_(in.rows.of(share_.group)),
         offsets_(in.offsets.of(share_.group)), gain_(in.gain.of(share_.group)),
         shift_(in.shift.of(share_.group)), q_(Q), p_(in.chunk * J), a_(in.chunk * S),
         d_(in.chunk * S), h_((in.chunk + 1) * S),
+        ids_(in.ids ? in.chunk * by.count : 0), gains_(gain_ ? in.chunk * by.count : 0),
         table_(by.table ? in.chunk * in.values * 2 * S * share_.width : 0) {
     const float* q = in.parameters.of(share_.group);
-    const int64_t copies = std::max<int64_t>(1, kLanes / share_.width);
     for (int j = 0; j < Q; ++j) {
-      for (int64_t s = 0; s < copies; ++s) {
+      for (int64_t s = 0; s < by.count; ++s) {
         copy(q + j * in.units + share_.unit, share_.width, q_.lanes(j) + s * share_.width);
       }
     }
@@ -345,13 +375,16 @@ class Unroller {
   const Share share_;
   const float *rows_, *offsets_, *gain_, *shift_;
   Rows q_, p_, a_, d_, h_;    // parameters; projections, decays, drives, states of a chunk
+  std::vector<int32_t> ids_;  // of a strip and chunk, by sequence and step; their gains
+  std::vector<float> gains_;
   std::vector<float> table_;  // decays and drives by position, value, kind
 
+  int64_t strips() const { return (share_.end - share_.begin + by_.count - 1) / by_.count; }
+  Strip strip(int64_t s) const {
+    return Strip(share_.begin + s * by_.count, share_.end, share_.width, by_);
+  }
   int64_t stride() const { return J * in_.units; }
   int64_t sequence(int64_t s) const { return share_.group * in_.batch + s; }
-  int64_t id(const Strip& strip, int64_t s, int64_t t, bool values) const {
-    return values ? strip.first + s : in_.ids[sequence(strip.first + s) * in_.steps + t];
-  }
   int64_t length(int64_t s) const {
     return in_.lengths ? std::clamp<int64_t>(in_.lengths[sequence(s)], 0, in_.steps) : in_.steps;
   }
@@ -413,16 +446,36 @@ class Unroller {
     }
   }
 
+  // The ids of a strip (of sequences, or of values) and their gains: all at once, so that the
+  // processor can wait for many cache lines at a time.
+  void look_up(const Strip& strip, int64_t t0, int64_t n, bool values) {
+    if (!in_.ids) return;
+    for (int64_t s = 0; s < strip.count; ++s) {
+      int32_t* ids = ids_.data() + s * n;
+      if (values) {
+        std::fill_n(ids, n, static_cast<int32_t>(strip.first + s));
+      } else {
+        std::copy_n(in_.ids + sequence(strip.first + s) * in_.steps + t0, n, ids);
+      }
+      if (!gain_) continue;
+      float* gains = gains_.data() + s * n;
+      for (int64_t i = 0; i < n; ++i) gains[i] = gain_[ids[i] * in_.steps + t0 + i];
+    }
+  }
+
   // Projections of a strip, steps t0 to t0 + n.
   void fetch(const Strip& strip, int64_t t0, int64_t n, bool values) {
-    const int64_t w = strip.width;
+    look_up(strip, t0, n, values);
+    with_width(strip.width, [&](auto w) { fetch_rows(strip, t0, n, w); });
+  }
+  template <class Width>
+  void fetch_rows(const Strip& strip, int64_t t0, int64_t n, Width w) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t t = t0 + i;
       for (int64_t s = 0; s < strip.count; ++s) {
-        const int64_t value = in_.dense ? 0 : id(strip, s, t, values);
         const float* row =
             in_.dense ? in_.dense + (sequence(strip.first + s) * in_.steps + t) * stride()
-                      : rows_ + value * stride();
+                      : rows_ + ids_[s * n + i] * stride();
         for (int j = 0; j < J; ++j) {
           const int64_t at = j * in_.units + share_.unit;
           float* to = p_.lanes(i * J + j) + s * w;
@@ -439,7 +492,7 @@ class Unroller {
             });
             continue;
           }
-          const float gain = gain_[value * in_.steps + t];
+          const float gain = gains_[s * n + i];
           const float* shift = shift_ + at;
           over(w, [&](auto type, int64_t u) {
             using T = decltype(type);
@@ -468,7 +521,7 @@ class Unroller {
   // The table of decays and drives for steps t0 to t0 + n.
   void fill_table(int64_t t0, int64_t n) {
     for (int64_t value = 0; value < in_.values;) {
-      const Strip strip(value, in_.values, share_.width);
+      const Strip strip(value, in_.values, share_.width, by_);
       fetch(strip, t0, n, true);
       gate(strip, n);
       const int64_t w = strip.width;
@@ -487,17 +540,21 @@ class Unroller {
 
   // Decays and drives of a strip: looked up or computed, then masked by lengths and resets.
   void transitions(const Strip& strip, int64_t t0, int64_t n) {
-    const int64_t w = strip.width;
     if (by_.table) {
-      for (int64_t i = 0; i < n; ++i) {
+      look_up(strip, t0, n, false);
+      with_width(strip.width, [&](auto w) {
         for (int64_t s = 0; s < strip.count; ++s) {
-          const float* from = entry(table_, i, id(strip, s, t0 + i, false));
-          for (int part = 0; part < S; ++part) {
-            copy(from + part * w, w, a_.lanes(i * S + part) + s * w);
-            copy(from + (S + part) * w, w, d_.lanes(i * S + part) + s * w);
+          const int32_t* ids = ids_.data() + s * n;
+          const float* from = table_.data();
+          for (int64_t i = 0; i < n; ++i, from += in_.values * 2 * S * w) {
+            for (int part = 0; part < S; ++part) {
+              const float* decay = from + (ids[i] * 2 * S + part) * w;
+              copy(decay, w, a_.lanes(i * S + part) + s * w);
+              copy(decay + S * w, w, d_.lanes(i * S + part) + s * w);
+            }
           }
         }
-      }
+      });
     } else {
       fetch(strip, t0, n, false);
       gate(strip, n);
@@ -561,6 +618,35 @@ class Unroller {
   }
 };
 
+// One task: its blocks of units by turns, so that neighbours in memory are read together. Dense
+// sequences are read from one end to the other; otherwise all sequences go through one chunk before
+// the next, and what belongs to its positions stays in the cache.
+template <class Worker>
+void run_task(const Inputs& in, std::vector<Worker>& blocks) {
+  const int64_t chunks = in.chunks(), strips = blocks[0].strips();
+  const auto each_chunk = [&](auto&& visit) {
+    for (int64_t i = 0; i < chunks; ++i) {
+      const int64_t c = Worker::backwards ? chunks - 1 - i : i;
+      visit(c, c * in.chunk, std::min(in.chunk, in.steps - c * in.chunk));
+    }
+  };
+  if (in.dense) {
+    for (int64_t s = 0; s < strips; ++s) {
+      each_chunk([&](int64_t c, int64_t t0, int64_t n) {
+        for (Worker& worker : blocks) worker.step(s, c, t0, n);
+      });
+    }
+    return;
+  }
+  each_chunk([&](int64_t c, int64_t t0, int64_t n) {
+    for (Worker& worker : blocks) {
+      worker.open(t0, n);
+      for (int64_t s = 0; s < strips; ++s) worker.step(s, c, t0, n);
+      worker.close(t0, n);
+    }
+  });
+}
+
 // ---------------------------------------------------------------------------------------------
 // Forward
 
@@ -577,27 +663,20 @@ class Forward : Unroller<Cell> {
   using Base::S, Base::in_, Base::by_, Base::share_, Base::h_;
 
  public:
-  Forward(const Inputs& in, const Division& by, int64_t task, const float* first,
+  using Base::strips;
+  static constexpr bool backwards = false;
+
+  Forward(const Inputs& in, const Division& by, int64_t task, int64_t turn, const float* first,
           const Outputs& out)
-      : Base(in, by, task), first_(first), out_(out) {}
+      : Base(in, by, task, turn), first_(first), out_(out) {}
 
-  void run() {
-    for (int64_t c = 0; c < in_.chunks(); ++c) {
-      const int64_t t0 = c * in_.chunk, n = std::min(in_.chunk, in_.steps - t0);
-      if (by_.table && share_.begin < share_.end) this->fill_table(t0, n);
-      for (int64_t s = share_.begin; s < share_.end;) {
-        const Strip strip(s, share_.end, share_.width);
-        advance(strip, c, t0, n);
-        s += strip.count;
-      }
-    }
+  void open(int64_t t0, int64_t n) {
+    if (by_.table) this->fill_table(t0, n);
   }
+  void close(int64_t, int64_t) {}
 
- private:
-  const float* first_;
-  const Outputs& out_;
-
-  void advance(const Strip& strip, int64_t c, int64_t t0, int64_t n) {
+  void step(int64_t s, int64_t c, int64_t t0, int64_t n) {
+    const Strip strip = this->strip(s);
     const int64_t units = in_.units, at = this->sequence(strip.first);
     float* last = out_.last + at * units * S;
     this->load(c ? last : first_ + at * units * S, units, strip, h_[0]);
@@ -616,6 +695,10 @@ class Forward : Unroller<Cell> {
     }
     this->store(h_[n * S], strip, last, units);
   }
+
+ private:
+  const float* first_;
+  const Outputs& out_;
 };
 
 template <class Cell>
@@ -628,7 +711,13 @@ void forward(const Inputs& given, const float* first, const Outputs& out, const 
     in.groups = 1;
   }
   const Division by(in);
-  run(by.tasks(in), [&](int64_t task) { Forward<Cell>(in, by, task, first, out).run(); });
+  run(by.tasks(in), [&](int64_t task) {
+    std::vector<Forward<Cell>> blocks;
+    for (int64_t turn = 0; turn < by.together; ++turn) {
+      blocks.emplace_back(in, by, task, turn, first, out);
+    }
+    run_task(in, blocks);
+  });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -710,32 +799,57 @@ class Backward : Unroller<Cell> {
       Base::p_, Base::q_, Base::rows_, Base::offsets_, Base::gain_;
 
  public:
-  Backward(const Inputs& in, const Division& by, int64_t task, const Cotangents& given,
-           const Gradients& out, Sums& sums)
-      : Base(in, by, task), given_(given), out_(out), sums_(sums), drows_(sums.rows.of(share_)),
+  using Base::strips;
+  static constexpr bool backwards = true;
+
+  Backward(const Inputs& in, const Division& by, int64_t task, int64_t turn,
+           const Cotangents& given, const Gradients& out, Sums& sums)
+      : Base(in, by, task, turn), given_(given), out_(out), sums_(sums), drows_(sums.rows.of(share_)),
         doffsets_(sums.offsets.of(share_)), dshift_(sums.shift.of(share_)),
         dparameters_(sums.parameters.of(share_)), g_(S), incoming_(S), da_(in.chunk * S),
         dd_(in.chunk * S), dp_(in.chunk * J), dq_(Q),
-        dtable_(this->table_.size()) {}
-
-  void run() {
+        dtable_(this->table_.size()) {
     clear(drows_, in_.values);
     clear(doffsets_, in_.steps);
     clear(dshift_, 1);
-    for (int64_t c = in_.chunks() - 1; c >= 0; --c) {
-      const int64_t t0 = c * in_.chunk, n = std::min(in_.chunk, in_.steps - t0);
-      if (by_.table && share_.begin < share_.end) {
-        this->fill_table(t0, n);
-        std::fill(dtable_.begin(), dtable_.end(), 0.0f);
-      }
-      for (int64_t s = share_.begin; s < share_.end;) {
-        const Strip strip(s, share_.end, share_.width);
-        retreat(strip, c, t0, n);
-        s += strip.count;
-      }
-      if (by_.table) empty_table(t0, n);
-    }
+  }
+
+  void open(int64_t t0, int64_t n) {
+    if (!by_.table) return;
+    this->fill_table(t0, n);
+    std::fill(dtable_.begin(), dtable_.end(), 0.0f);
+  }
+  void close(int64_t t0, int64_t n) {
+    if (by_.table) empty_table(t0, n);
+  }
+  void finish() const {
     for (int j = 0; j < Q; ++j) add_lanes(dq_.lanes(j), dparameters_ + j * in_.units + share_.unit);
+  }
+
+  void step(int64_t s, int64_t c, int64_t t0, int64_t n) {
+    const Strip strip = this->strip(s);
+    const int64_t units = in_.units, at = this->sequence(strip.first), chunks = in_.chunks();
+    const bool is_last = c == chunks - 1;
+    float* carry = out_.first + at * units * S;
+    this->load(is_last ? given_.last + at * units * S : carry, units, strip, g_[0], -1.0f);
+    if (!given_.states && !this->any_before_end(strip, t0)) {
+      if (is_last) this->store(g_[0], strip, carry, units, -1.0f);
+      if (in_.dense) clear_dense(strip, t0, n);
+      return;
+    }
+    const float* before = given_.checkpoints + (at * chunks + c) * units * S;
+    this->load(before, chunks * units, strip, h_[0]);
+    this->transitions(strip, t0, n);
+    this->unroll(strip, n);
+    unroll_backwards(strip, t0, n);
+    this->store(g_[0], strip, carry, units, -1.0f);
+    this->mask(strip, t0, n, da_, dd_, 0.0f);
+    if (by_.table) {
+      add_to_table(strip, n);
+    } else {
+      gradient(strip, n);
+      scatter(strip, t0, n, false);
+    }
   }
 
  private:
@@ -756,34 +870,8 @@ class Backward : Unroller<Cell> {
   // Sets `to` to the sum over the sequences that lie side by side in the lanes.
   void add_lanes(const float* lanes, float* to) const {
     std::fill_n(to, share_.width, 0.0f);
-    const int64_t copies = std::max<int64_t>(1, kLanes / share_.width);
-    for (int64_t s = 0; s < copies; ++s) {
+    for (int64_t s = 0; s < by_.count; ++s) {
       for (int64_t u = 0; u < share_.width; ++u) to[u] += lanes[s * share_.width + u];
-    }
-  }
-
-  void retreat(const Strip& strip, int64_t c, int64_t t0, int64_t n) {
-    const int64_t units = in_.units, at = this->sequence(strip.first), chunks = in_.chunks();
-    const bool is_last = c == chunks - 1;
-    float* carry = out_.first + at * units * S;
-    this->load(is_last ? given_.last + at * units * S : carry, units, strip, g_[0], -1.0f);
-    if (!given_.states && !this->any_before_end(strip, t0)) {
-      if (is_last) this->store(g_[0], strip, carry, units, -1.0f);
-      if (in_.dense) clear_dense(strip, t0, n);
-      return;
-    }
-    const float* before = given_.checkpoints + (at * chunks + c) * units * S;
-    this->load(before, chunks * units, strip, h_[0]);
-    this->transitions(strip, t0, n);
-    this->unroll(strip, n);
-    unroll_backwards(strip, t0, n);
-    this->store(g_[0], strip, carry, units, -1.0f);
-    this->mask(strip, t0, n, da_, dd_, 0.0f);
-    if (by_.table) {
-      add_to_table(strip, t0, n);
-    } else {
-      gradient(strip, n);
-      scatter(strip, t0, n, false);
     }
   }
 
@@ -857,7 +945,11 @@ class Backward : Unroller<Cell> {
 
   // The derivatives with respect to the projections: to where these came from.
   void scatter(const Strip& strip, int64_t t0, int64_t n, bool values) {
-    const int64_t w = strip.width, stride = this->stride();
+    with_width(strip.width, [&](auto w) { scatter_rows(strip, t0, n, values, w); });
+  }
+  template <class Width>
+  void scatter_rows(const Strip& strip, int64_t t0, int64_t n, bool values, Width w) {
+    const int64_t stride = this->stride();
     for (int64_t s = 0; s < strip.count; ++s) {
       const int64_t at = this->sequence(strip.first + s);
       const int64_t gain_row = values ? share_.part * in_.values + strip.first + s
@@ -866,9 +958,9 @@ class Backward : Unroller<Cell> {
                                  : nullptr;
       for (int64_t i = 0; i < n; ++i) {
         const int64_t t = t0 + i;
-        const int64_t value = in_.dense ? 0 : this->id(strip, s, t, values);
-        const float gain = dgain ? gain_[value * in_.steps + t] : 1.0f;
-        float of_gain = 0.0f;
+        const int64_t value = in_.dense ? 0 : this->ids_[s * n + i];
+        const float gain = dgain ? this->gains_[s * n + i] : 1.0f;
+        Total of_gain;
         for (int j = 0; j < J; ++j) {
           const int64_t unit = j * in_.units + share_.unit;
           const float* x = dp_.lanes(i * J + j) + s * w;
@@ -899,10 +991,10 @@ class Backward : Unroller<Cell> {
             add(drow + u, scaled);
             add(doffset + u, scaled);
             add(dshift + u, y);
-            of_gain += total(y * (get<T>(row + u) + get<T>(offset + u)));
+            of_gain.add(y * (get<T>(row + u) + get<T>(offset + u)));
           });
         }
-        if (dgain) dgain[t] = of_gain;
+        if (dgain) dgain[t] = of_gain.value();
       }
     }
   }
@@ -914,28 +1006,31 @@ class Backward : Unroller<Cell> {
     }
   }
 
-  void add_to_table(const Strip& strip, int64_t t0, int64_t n) {
-    const int64_t w = strip.width;
-    for (int64_t i = 0; i < n; ++i) {
+  void add_to_table(const Strip& strip, int64_t n) {
+    with_width(strip.width, [&](auto w) {
       for (int64_t s = 0; s < strip.count; ++s) {
-        float* to = this->entry(dtable_, i, this->id(strip, s, t0 + i, false));
-        for (int part = 0; part < S; ++part) {
-          const float* da = da_.lanes(i * S + part) + s * w;
-          const float* dd = dd_.lanes(i * S + part) + s * w;
-          over(w, [&](auto type, int64_t u) {
-            using T = decltype(type);
-            add(to + part * w + u, get<T>(da + u));
-            add(to + (S + part) * w + u, get<T>(dd + u));
-          });
+        const int32_t* ids = this->ids_.data() + s * n;
+        float* to = dtable_.data();
+        for (int64_t i = 0; i < n; ++i, to += in_.values * 2 * S * w) {
+          for (int part = 0; part < S; ++part) {
+            float* decay = to + (ids[i] * 2 * S + part) * w;
+            const float* da = da_.lanes(i * S + part) + s * w;
+            const float* dd = dd_.lanes(i * S + part) + s * w;
+            over(w, [&](auto type, int64_t u) {
+              using T = decltype(type);
+              add(decay + u, get<T>(da + u));
+              add(decay + S * w + u, get<T>(dd + u));
+            });
+          }
         }
       }
-    }
+    });
   }
 
   // The gates' gradients, once per value and position.
   void empty_table(int64_t t0, int64_t n) {
     for (int64_t value = 0; value < in_.values;) {
-      const Strip strip(value, in_.values, share_.width);
+      const Strip strip(value, in_.values, share_.width, by_);
       const int64_t w = strip.width;
       for (int64_t i = 0; i < n; ++i) {
         for (int part = 0; part < S; ++part) {
@@ -985,7 +1080,14 @@ void backward(const Inputs& in, const Cotangents& given, const Gradients& out,
               const Runner& run) {
   const Division by(in);
   Sums sums = Sums::of<Cell>(in, by, out);
-  run(by.tasks(in), [&](int64_t task) { Backward<Cell>(in, by, task, given, out, sums).run(); });
+  run(by.tasks(in), [&](int64_t task) {
+    std::vector<Backward<Cell>> blocks;
+    for (int64_t turn = 0; turn < by.together; ++turn) {
+      blocks.emplace_back(in, by, task, turn, given, out, sums);
+    }
+    run_task(in, blocks);
+    for (const auto& block : blocks) block.finish();
+  });
   constexpr int64_t slices = 8;
   run(slices, [&](int64_t slice) {
     for (const Sum* sum : {&sums.rows, &sums.offsets, &sums.shift, &sums.parameters}) {
