@@ -21,7 +21,7 @@ from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
 from persistor.training import Trainer, loop
 from persistor.training.checkpoint import load_arrays, save_arrays, write_atomically
 from persistor.training.run import all_runs
-from persistor.training.schedule import annealed_epsilon, learning_rate
+from persistor.training.schedule import annealed_epsilon, learning_rate, warmup_steps
 
 SMALL = ModelSpec(("cmru",), state=3, width=16, encoding=16)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
@@ -157,12 +157,19 @@ def test_killed_at_any_moment_equals_uninterrupted(tmp_path):
 
 
 def test_learning_rate_is_the_papers():
-    rate = learning_rate(TrainingSpec(steps=10_000))
+    rate = learning_rate(TrainingSpec(steps=100_000))
     assert float(rate(0)) == 0.0
-    np.testing.assert_allclose(rate(50), 5e-4, rtol=1e-6)
-    np.testing.assert_allclose(rate(100), 1e-3, rtol=1e-6)
-    np.testing.assert_allclose(rate(100 + 9_900 // 2), (1e-3 + 1e-5) / 2, rtol=1e-4)
-    np.testing.assert_allclose(rate(10_000), 1e-5, rtol=1e-4)
+    np.testing.assert_allclose(rate(500), 5e-4, rtol=1e-6)
+    np.testing.assert_allclose(rate(1_000), 1e-3, rtol=1e-6)
+    np.testing.assert_allclose(rate(1_000 + 99_000 // 2), (1e-3 + 1e-5) / 2, rtol=1e-4)
+    np.testing.assert_allclose(rate(100_000), 1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("steps", "warmup"), [(100_000, 1_000), (35_000, 350), (30_000, 300), (1_500, 300), (50, 10)]
+)
+def test_warm_up_is_one_percent_and_enough_on_a_reduced_budget(steps, warmup):
+    assert warmup_steps(TrainingSpec(steps=steps)) == warmup
 
 
 def test_annealing_is_the_papers():
@@ -188,7 +195,7 @@ def test_the_optimiser_is_clipped_adamw():
     """One step of the chain against the formulas, in NumPy."""
     from persistor.training.schedule import optimiser
 
-    spec = TrainingSpec(steps=10, warmup=0.1)
+    spec = TrainingSpec(steps=10)
     params = {"w": jnp.array([1.0, -2.0, 3.0])}
     transform = optimiser(spec)
     state = transform.init(params)
@@ -233,7 +240,7 @@ def test_seeds_differ_and_repeat():
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, save_always):
-    training = dataclasses.replace(SHORT, learning_rate=1e30, warmup=0.3)
+    training = dataclasses.replace(SHORT, learning_rate=1e30)
     run = Run.create(experiment(training=training), tmp_path)
     with pytest.raises(PersistorError, match="not finite between steps"):
         train(run)
