@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -91,7 +91,7 @@ def fused_unroll(
         _per_sequence("resets", resets, batch, (steps,), jnp.bool_),
     )
     first = _per_sequence("first", first, batch, (units,), first.dtype)
-    states, last = _unroll(kernel, every, operands, first)
+    states, last = _unroll(kernel, every, operands, first)  # pyright: ignore[reportGeneralTypeIssues]
     last = last.reshape((*batch, units))
     return states.reshape((*batch, steps, units)) if every else last[..., None, :], last
 
@@ -132,7 +132,8 @@ def _unroll_backward(kernel: str, every: bool, kept, cotangents):
     projections, offsets, gain, shift, parameters, first = _backward(kernel)(
         operands, checkpoints, *cotangents
     )
-    return Operands(projections, None, offsets, gain, shift, parameters, None, None), first
+    none: Any = None  # integers have no gradient
+    return Operands(projections, none, offsets, gain, shift, parameters, none, none), first
 
 
 _unroll.defvjp(_unroll_forward, _unroll_backward)
@@ -143,7 +144,7 @@ def _forward(kernel: str, every: bool, checkpoints: bool):
     """The forward kernel: operands and first state to states, last state and checkpoints."""
 
     @custom_vmap
-    def call(operands: Operands, first: Array) -> tuple[Array, Array, Array]:
+    def call(operands: Operands, first: Array) -> tuple[Array, ...]:
         (groups, batch, units), steps = first.shape, operands.steps
         chunk = _chunk(steps)
         absent = (groups, 0)
@@ -216,7 +217,7 @@ def _absent(dtype) -> Array:
     return jnp.zeros((1, 0), dtype)
 
 
-def _merged(size: int, groups: int, batched: Operands, operands: Operands) -> Operands:
+def _merged(size: int, groups: int, batched: Any, operands: Operands) -> Operands:
     """Operands of a mapped call, with the mapped axis merged into the groups."""
     merge = functools.partial(_merge, size, groups)
     return Operands(*map(merge, batched, operands, operands.shared))
