@@ -31,7 +31,7 @@ class Train:
     The same command always means the same run: a finished one is shown, not computed again, an
     interrupted one continues where it was. Examples:
 
-      persistor train parity --epsilon -1 --steps 1500
+      persistor train parity --epsilon -1 --state 4 --steps 1500
       persistor train copy-first-discrete --length 1000 --cell alpha-cmru
       persistor train copy-first-noisy --cell mingru,cmru --blocks 4 --state 16
     """
@@ -244,7 +244,7 @@ class List:
             )
             print(f"  {name}  {outcome}")
         if not runs:
-            print("  none yet: persistor train parity --epsilon -1 --steps 1500")
+            print("  none yet: persistor train parity --epsilon -1 --state 4 --steps 1500")
         return 0
 
 
@@ -268,7 +268,10 @@ class Demo:
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
-        say("A short budget on one seed; the paper: mean [min; max] of five seeds, full budget.")
+        say(
+            f"Parity with {demo.PARITY_STATE} units and a short budget, one seed; "
+            "the paper: one unit, full budget, mean [min; max] of five seeds."
+        )
         say(f"{'test accuracy':34} {'ours':>8}   paper")
         rows = demo.run_demo(self.folder, Watcher, say)
         pictures = [str(self.folder / name) for name in demo.PICTURES]

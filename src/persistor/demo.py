@@ -15,7 +15,7 @@ from persistor.paper.numbers import COPY_FIRST_DISCRETE, PARITY, Published
 from persistor.tasks import CopyFirstDiscrete, Parity
 from persistor.training import Run, evaluate, load_best, train
 
-PARITY_STEPS = 1500
+PARITY_STEPS, PARITY_STATE = 1500, 4  # the paper has one unit and 35,000 steps
 PARITY_CELLS = (("cmru", -1.0), ("cmru", 1.0), ("lru", None), ("mingru", None))
 PARITY_LENGTHS = (50, 100, 200, 400, 700, 1000)
 COPY_LENGTH, COPY_STEPS = 300, 1500
@@ -40,7 +40,7 @@ class Row:
 def experiments() -> Iterator[tuple[str, Experiment, Published]]:
     """What the demo trains: a name, the experiment, the paper's number."""
     for cell, epsilon in PARITY_CELLS:
-        model = ModelSpec((cell,), state=1, epsilon=epsilon)
+        model = ModelSpec((cell,), state=PARITY_STATE, epsilon=epsilon)
         name = cell if epsilon is None else f"{cell} epsilon {epsilon:g}"
         experiment = Experiment(Parity(), model, TrainingSpec(steps=PARITY_STEPS))
         yield f"parity, {name}", experiment, PARITY[cell, epsilon]
@@ -70,14 +70,17 @@ def draw_lengths(rows: list[Row], path: Path) -> None:
         axes.plot(PARITY_LENGTHS, accuracy_by_length(row.run), marker=marker, label=label)
     axes.axvspan(50, 400, color="0.92", label="lengths seen in training")
     axes.set(
-        xlabel="length", ylabel="accuracy", ylim=(0.4, 1.05), title="parity: one unit, one block"
+        xlabel="length",
+        ylabel="accuracy",
+        ylim=(0.4, 1.05),
+        title=f"parity: {PARITY_STATE} units, one block",
     )
     axes.legend()
     figure.savefig(path, dpi=140)
 
 
 def draw_trajectory(rows: list[Row], path: Path) -> None:
-    """The state of each parity model's only unit on one bit string."""
+    """The states of each parity model's units on one bit string."""
     from matplotlib.figure import Figure
 
     batch = first_batch(Parity(test_lengths=(60, 60)).split("test"), 1)
@@ -85,10 +88,10 @@ def draw_trajectory(rows: list[Row], path: Path) -> None:
     figure = Figure(figsize=(8, 1.6 * (len(rows) + 1)), layout="constrained")
     axes = figure.subplots(len(rows) + 1, sharex=True)
     axes[0].step(np.arange(len(bits)), bits, where="mid", color="0.3")
-    axes[0].set(ylabel="bit", title="the state of one unit while it reads bits")
+    axes[0].set(ylabel="bit", title="states while they read bits, a line a unit")
     for ax, row in zip(axes[1:], rows, strict=True):
-        state = np.asarray(trace(load_best(row.run), batch)[0].states)[0, :, 0]
-        ax.step(np.arange(len(bits)), np.real(state), where="mid")
+        states = np.asarray(trace(load_best(row.run), batch)[0].states)[0]
+        ax.step(np.arange(len(bits)), np.real(states), where="mid")
         ax.set_ylabel(row.what.removeprefix("parity, ").replace(" epsilon", "\nepsilon"))
     axes[-1].set_xlabel("step")
     figure.savefig(path, dpi=140)
