@@ -29,7 +29,6 @@ def test_the_demo_trains_compares_and_draws(tmp_path, monkeypatch):
         for name, e, published in demo.experiments()
     ]
     monkeypatch.setattr(demo, "experiments", lambda: iter(small))
-    monkeypatch.setattr(demo, "PARITY_LENGTHS", (50,))
     said = []
     rows = demo.run_demo(tmp_path, Watcher, said.append)
     assert len(rows) == len(said) == 6

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from persistor.experiment import Experiment, ModelSpec, TrainingSpec
 from persistor.inspection import first_batch, trace
 from persistor.paper.numbers import COPY_FIRST_DISCRETE, PARITY, Published
 from persistor.tasks import CopyFirstDiscrete, Parity
-from persistor.training import Run, evaluate, load_best, train
+from persistor.training import Run, load_best, train
+from persistor.training.evaluation import scores_at, steps_of
 
 PARITY_STEPS, PARITY_STATE = 1500, 4  # the paper has one unit and 35,000 steps
 PARITY_CELLS = (("cmru", -1.0), ("cmru", 1.0), ("lru", None), ("mingru", None))
-PARITY_LENGTHS = (50, 100, 200, 400, 700, 1000)
+LENGTH_BINS = (50, 145, 240, 335, 430, 525, 620, 715, 810, 905, 1001)
 COPY_LENGTH, COPY_STEPS = 300, 1500
 COPY_CELLS = ("alpha-cmru", "mingru")
 PICTURES = ("accuracy-by-length.png", "state-trajectory.png")
@@ -52,11 +54,15 @@ def experiments() -> Iterator[tuple[str, Experiment, Published]]:
 
 
 def accuracy_by_length(run: Run) -> list[float]:
-    """Test accuracy of a parity run on strings of each length of the plot."""
-    task = run.experiment.task
-    model = load_best(run)
-    tasks = [task.with_length(length) for length in PARITY_LENGTHS]
-    return [evaluate(model, t.split("test"), t.objective) for t in tasks]
+    """Test accuracy of a parity run, by the length of the string."""
+    task, model = run.experiment.task, load_best(run)
+    split = task.split("test")
+    indices = jnp.arange(split.size, dtype=jnp.int32)
+    table = model.table(steps_of(split))
+    scores = scores_at(model, split, task.objective, indices.reshape(-1, 64), table).reshape(-1)
+    lengths = np.asarray(split.at(indices).lengths)
+    bins = np.digitize(lengths, LENGTH_BINS[1:-1])
+    return [float(np.asarray(scores)[bins == i].mean()) for i in range(len(LENGTH_BINS) - 1)]
 
 
 def draw_lengths(rows: list[Row], path: Path) -> None:
@@ -67,7 +73,8 @@ def draw_lengths(rows: list[Row], path: Path) -> None:
     axes = figure.subplots()
     for row, marker in zip(rows, "osD^", strict=True):
         label = row.what.removeprefix("parity, ")
-        axes.plot(PARITY_LENGTHS, accuracy_by_length(row.run), marker=marker, label=label)
+        middles = np.mean([LENGTH_BINS[:-1], LENGTH_BINS[1:]], axis=0)
+        axes.plot(middles, accuracy_by_length(row.run), marker=marker, label=label)
     axes.axvspan(50, 400, color="0.92", label="lengths seen in training")
     axes.set(
         xlabel="length",

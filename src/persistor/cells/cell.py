@@ -64,7 +64,7 @@ class Cell(eqx.Module):
         resets: Bool[Array, "*b t"] | None = None,
         engine: str = "auto",
         every: bool = True,
-    ) -> tuple[Inexact[Array, "*b t d"], Inexact[Array, "*b d"]]:
+    ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """All states over a sequence (only the last if not `every`), and the last one.
 
         The engine is `native`, or one of `unroll`; `auto` is `native` wherever it can be.

@@ -59,7 +59,7 @@ def fused_unroll(
     lengths: Int[Array, "*b"] | None = None,
     resets: Bool[Array, "*b t"] | None = None,
     every: bool = True,
-) -> tuple[Inexact[Array, "*b t d"], Inexact[Array, "*b d"]]:
+) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
     """All states (only the last if not `every`), and the last one, from a cell's projections.
 
     The same as gating the projections and `unroll`, without the arrays between.
