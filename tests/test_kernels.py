@@ -8,6 +8,7 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -330,8 +331,16 @@ def test_an_id_out_of_range_is_an_error(bad):
         jax.block_until_ready(native(cell, wrong, cell.first((2,)), True))
 
 
+@pytest.fixture
+def without_annotations():
+    """As users have it: annotations are not checked, so the engine must see for itself."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @needs_library
-def test_wrong_shapes_are_errors():
+def test_wrong_shapes_are_errors(without_annotations):
     cell = cell_named("cmru", 4)
     x = projections("dense", 2, 5, 8, 4)
     with pytest.raises(PersistorError, match="first: the shape"):
