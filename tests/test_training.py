@@ -221,8 +221,12 @@ def test_a_run_stops_after_perfect_evaluations_in_a_row(tmp_path):
     )
     result = train(run)
     assert result["steps"] < 4000
-    assert [line["accuracy"] for line in run.progress()][-3:] == [1.0] * 3
-    assert result["test"]["accuracy"] == 1.0
+    lines = run.progress()
+    perfect = [line["accuracy"] == 1.0 for line in lines]
+    runs_of_three = [all(perfect[i : i + 3]) for i in range(len(perfect) - 2)]
+    assert runs_of_three.index(True) == len(perfect) - 3
+    first = lines[perfect.index(True)]["step"]
+    assert result["valid"] == {"accuracy": 1.0, "step": first}
 
 
 def test_regression_keeps_the_lowest_error(tmp_path):
