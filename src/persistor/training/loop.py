@@ -192,7 +192,10 @@ def _resume(run: Run, trainer: Trainer) -> tuple[State, Standing]:
 def _judge(
     trainer: Trainer, before: Standing, steps: int, metric: float, seconds: float
 ) -> Standing:
-    """The standing after a leg. An annealed run keeps nothing before epsilon is 0."""
+    """The standing after a leg. An annealed run keeps nothing before epsilon is 0.
+
+    Of equally good weights the later are kept: they have trained longer.
+    """
     objective = trainer.objective
     step = before.step + steps
     epsilon = trainer.epsilon(jnp.asarray(step))
@@ -201,7 +204,7 @@ def _judge(
     best_metric, best_step = before.best_metric, before.best_step
     if eligible and (
         best_metric is None
-        or (metric > best_metric if objective.higher_is_better else metric < best_metric)
+        or (metric >= best_metric if objective.higher_is_better else metric <= best_metric)
     ):
         best_metric, best_step = metric, step
     return Standing(

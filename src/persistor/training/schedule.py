@@ -12,20 +12,9 @@ ANNEAL_HOLD = 0.05  # appendix "Training with epsilon Annealing": 1 for the firs
 ANNEAL_DECAY = 0.70  # linear to 0 over the next 70%, 0 for the last 25%
 
 
-LEAST_WARMUP = 300  # steps: 1% of the paper's smallest budget
-
-
-def warmup_steps(spec: TrainingSpec) -> int:
-    """1% of the steps; on a reduced budget as many as the paper's smallest, up to a fifth of all.
-
-    Without enough warm-up the thresholds run away before the rest can follow (see Paper notes).
-    """
-    return max(1, round(spec.warmup * spec.steps), min(LEAST_WARMUP, spec.steps // 5))
-
-
 def learning_rate(spec: TrainingSpec) -> optax.Schedule:
     """Linear from 0 over the warm-up, then a cosine down to the final rate."""
-    warmup = warmup_steps(spec)
+    warmup = max(1, round(spec.warmup * spec.steps))
     return optax.warmup_cosine_decay_schedule(
         0.0, spec.learning_rate, warmup, max(spec.steps, warmup + 1), spec.final_learning_rate
     )
