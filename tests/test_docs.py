@@ -44,7 +44,7 @@ def test_shell_blocks_run(page, code, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert "accuracy" in done.stdout
+    assert "accuracy 1.0000" in done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.stem for p in PAGES])

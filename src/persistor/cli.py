@@ -165,7 +165,8 @@ class Inspect:
     """Look inside a trained run: when units update, the levels they visit, how gradients flow.
 
     Prints a line a unit and draws a picture. `keeps` means that nothing after the first step
-    touches the unit; `counts` that it goes on adding; `forgets` and `fades` that the past is lost.
+    touches the unit; `counts` that it goes on adding; `flips` that updates turn its state around;
+    `forgets` and `fades` that the past is lost.
     """
 
     run_folder: Where

@@ -14,6 +14,7 @@ import numpy as np
 
 from persistor.arrays import Array, Float, Inexact
 from persistor.model import Backbone
+from persistor.sequence import inside
 from persistor.tasks import Batch
 from persistor.theory import gradient_flow
 from persistor.transition import Affine
@@ -38,6 +39,9 @@ def trace(model: Backbone, batch: Batch) -> list[BlockTrace]:
     for block in model.blocks:
         us = block.cell_inputs(xs, table)
         transitions = block.cell.gate(us.linear(block.cell.project).dense())
+        if batch.lengths is not None:
+            real = inside(batch.lengths, batch.inputs.steps)
+            transitions = transitions.keep_where(real[..., None])
         states, _ = block.cell.states(us, lengths=batch.lengths)
         traces.append(BlockTrace(transitions, states, gradient_flow(transitions)))
         xs, _ = block(xs, table, None, lengths=batch.lengths)
@@ -57,6 +61,7 @@ class UnitReport:
     lowest: float
     highest: float
     flow: float  # |dh_T / dh_1|, mean over sequences
+    reflects: bool  # some update turns the state around: its decay is below zero
 
     @property
     def verdict(self) -> str:
@@ -65,6 +70,8 @@ class UnitReport:
             return "keeps"
         if self.flow < 1e-3:
             return "forgets"
+        if self.reflects:
+            return "flips"
         return "counts" if self.flow == 1.0 else "fades" if self.flow < 1.0 else "updates"
 
 
@@ -95,6 +102,7 @@ def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitRe
                     lowest=float(values.min()),
                     highest=float(values.max()),
                     flow=float(flow[:, 0, unit].mean()),
+                    reflects=bool((np.real(decay[..., unit][later]) < 0).any()),
                 )
             )
     return reports
