@@ -19,6 +19,7 @@ LAYERS = [
     {"cells"},
     {"theory", "doctor"},
     {"model"},
+    {"data"},
     {"tasks"},
     {"inspection"},
     {"experiment"},

@@ -4,19 +4,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from publishers import publish_all
 
 from persistor import TASKS, PersistorError
 from persistor.tasks.task import SPLITS
 
 NAMES = sorted(TASKS)
+COPY = [name for name in NAMES if name.startswith("copy")]
+ANY_LENGTH = [*COPY, "parity"]
+SIZES = {
+    **dict.fromkeys(COPY, (10_000, 2_000, 2_000)),
+    **dict.fromkeys(["smnist", "pmnist", "pmnist-24", "pmnist-36"], (50_000, 10_000, 10_000)),
+    "parity": (2**31 - 1, 2**31 - 1, 3_200),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        publish_all(tmp_path_factory.mktemp("data"), patch)
+        yield
 
 
 def small(name):
-    return (
-        TASKS[name](train_lengths=(5, 9), test_lengths=(5, 20))
-        if name == "parity"
-        else TASKS[name](length=12)
-    )
+    if name == "parity":
+        return TASKS[name](train_lengths=(5, 9), test_lengths=(5, 20))
+    return TASKS[name](length=12) if name in COPY else TASKS[name]()
 
 
 def test_registry_is_not_empty():
@@ -47,8 +60,7 @@ def test_shapes_and_scores(name):
 def test_splits_differ_and_have_the_papers_sizes(name):
     task = small(name)
     splits = {s: task.split(s) for s in SPLITS}
-    if name != "parity":
-        assert [splits[s].size for s in SPLITS] == [10_000, 2_000, 2_000]
+    assert tuple(splits[s].size for s in SPLITS) == SIZES[name]
     index = jnp.arange(64, dtype=jnp.int32)
     targets = [np.asarray(splits[s].at(index).targets).tobytes() for s in SPLITS]
     assert len(set(targets)) == 3
@@ -85,14 +97,32 @@ def test_parity_is_parity_within_its_lengths():
         assert 0.4 < np.mean(batch.targets) < 0.6
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ANY_LENGTH)
 def test_another_length(name):
     batch = small(name).with_length(31).split("test").at(jnp.arange(2, dtype=jnp.int32))
     assert batch.inputs.steps == 31
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["smnist", "pmnist"])
+def test_an_image_has_no_other_length(name):
+    with pytest.raises(PersistorError, match="784"):
+        TASKS[name]().with_length(31)
+
+
+@pytest.mark.parametrize("name", ANY_LENGTH)
 @pytest.mark.parametrize("length", [0, -5])
 def test_a_length_without_steps_is_refused(name, length):
     with pytest.raises(PersistorError, match="at least 1"):
         small(name).with_length(length)
+
+
+def test_permuted_pixels_are_the_same_pixels():
+    index = jnp.arange(20, dtype=jnp.int32)
+    plain = np.asarray(TASKS["smnist"]().split("train").at(index).inputs.dense())[..., 0]
+    orders = set()
+    for name in ("pmnist", "pmnist-24", "pmnist-36"):
+        mixed = np.asarray(TASKS[name]().split("train").at(index).inputs.dense())[..., 0]
+        np.testing.assert_array_equal(np.sort(mixed), np.sort(plain))
+        assert (mixed != plain).any()
+        orders.add(mixed.tobytes())
+    assert len(orders) == 3

@@ -19,6 +19,13 @@ Json = Annotated[bool, arg(help="Print exactly one JSON object, the result, on s
 Runs = Annotated[
     Path | None, arg(help="Folder of the runs.", help_behavior_hint="(default: ./runs)")
 ]
+DataDir = Annotated[
+    Path | None,
+    arg(
+        help="Folder of the data sets.",
+        help_behavior_hint="(default: $PERSISTOR_DATA, else the cache folder)",
+    ),
+]
 Where = Annotated[
     Positional[Path], arg(metavar="RUN", help="A run folder, or its name below the runs folder.")
 ]
@@ -69,6 +76,7 @@ class Train:
     batch: Annotated[int, arg(help="Sequences a step.")] = 64
     seed: Annotated[int, arg(help="Decides weights and batches.")] = 0
     runs: Runs = None
+    data_dir: DataDir = None
     json: Json = False
 
     def experiment(self):
@@ -100,10 +108,12 @@ class Train:
 
     def run(self) -> int:
         """Train, and print the outcome."""
+        use_data_folder(self.data_dir)
         experiment = self.experiment()
         from persistor.progress import Watcher
         from persistor.training import Run, runs_folder, train
 
+        experiment.task.split("train")  # before anything is written: is there data?
         run = Run.create(experiment, runs_folder(self.runs))
         stop = StopOnInterrupt()
         with Watcher(experiment) as watcher:
@@ -135,10 +145,12 @@ class Evaluate:
     run_folder: Where
     lengths: Annotated[tuple[int, ...], arg(help="Sequence lengths to test on.")] = ()
     runs: Runs = None
+    data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
         """Evaluate, and print a line a length."""
+        use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
         from persistor.progress import Counter
         from persistor.training import evaluate, load_best
@@ -178,10 +190,12 @@ class Inspect:
         arg(help="Where to draw.", help_behavior_hint="(default: inspect.png in the run)"),
     ] = None
     runs: Runs = None
+    data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
         """Inspect, print and draw."""
+        use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
         from persistor import inspection
         from persistor.training import load_best
@@ -316,6 +330,12 @@ class StopOnInterrupt:
     def asked(self) -> bool:
         """Whether somebody has asked."""
         return self._asked
+
+
+def use_data_folder(chosen: Path | None) -> None:
+    """Look for data in the chosen folder; it is no part of an experiment."""
+    if chosen is not None:
+        os.environ["PERSISTOR_DATA"] = str(chosen)
 
 
 def open_run(where: Path, runs: Path | None):

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from persistor.tasks.copy_first import CopyFirstClean, CopyFirstDiscrete, CopyFirstNoisy
+from persistor.tasks.images import PMNIST, PMNIST24, PMNIST36, SMNIST
 from persistor.tasks.parity import Parity
 from persistor.tasks.task import Batch, Objective, Split, Task
 
 __all__ = [
+    "PMNIST",
+    "PMNIST24",
+    "PMNIST36",
+    "SMNIST",
     "TASKS",
     "Batch",
     "CopyFirstClean",
@@ -23,4 +28,8 @@ TASKS: dict[str, type[Task]] = {
     "copy-first-clean": CopyFirstClean,
     "copy-first-noisy": CopyFirstNoisy,
     "parity": Parity,
+    "smnist": SMNIST,
+    "pmnist": PMNIST,
+    "pmnist-24": PMNIST24,
+    "pmnist-36": PMNIST36,
 }

@@ -95,6 +95,7 @@ class CopyFirstDiscrete:
     steps: ClassVar[int] = 100_000
     state: ClassVar[int] = 4
     chance: ClassVar[float] = 1 / SYMBOLS
+    data: ClassVar[str | None] = None
 
     def __post_init__(self):
         _checked(self.length)
@@ -123,6 +124,7 @@ class CopyFirstClean:
     steps: ClassVar[int] = 100_000
     state: ClassVar[int] = 4
     chance: ClassVar[float] = 0.5
+    data: ClassVar[str | None] = None
 
     def __post_init__(self):
         _checked(self.length)

@@ -54,6 +54,7 @@ class Parity:
     steps: ClassVar[int] = 35_000
     state: ClassVar[int] = 1
     chance: ClassVar[float] = 0.5
+    data: ClassVar[str | None] = None
 
     def __post_init__(self):
         for shortest, longest in (self.train_lengths, self.test_lengths):

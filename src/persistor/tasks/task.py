@@ -110,6 +110,7 @@ class Task(Protocol):
     steps: ClassVar[int]  # the paper's budget
     state: ClassVar[int]  # the state width d of the paper's smallest experiment
     chance: ClassVar[float]  # the metric of a blind guess
+    data: ClassVar[str | None]  # the data set it needs, if it does not make its own
 
     def split(self, name: str) -> Split:
         """The part called `train`, `valid` or `test`."""

@@ -1,0 +1,90 @@
+"""Images read pixel by pixel (appendix "Sequential Image Classification Tasks")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from persistor.arrays import Array, Float, Int, UInt
+from persistor.data import mnist
+from persistor.errors import PersistorError
+from persistor.model.backbone import Pooling
+from persistor.sequence import Indexed
+from persistor.tasks.task import Batch, Classification, Objective
+
+
+class GreyImages(eqx.Module):
+    """Images of one grey level a step, kept as bytes, and their classes."""
+
+    pixels: UInt[Array, "n t"]
+    targets: Int[Array, " n"]
+
+    @property
+    def size(self) -> int:
+        """The number of examples."""
+        return self.pixels.shape[0]
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """Row g is the grey level g / 255."""
+        ids = self.pixels[indices].astype(jnp.int32)
+        return Batch(Indexed(grey_levels(), ids), self.targets[indices])
+
+
+def grey_levels() -> Float[Array, "256 1"]:
+    """The values of a byte in [0, 1]."""
+    return (jnp.arange(256, dtype=jnp.float32) / 255.0)[:, None]
+
+
+@dataclass(frozen=True)
+class SMNIST:
+    """Which digit is it? 784 pixels, row by row; the answer after the last one."""
+
+    summary: ClassVar[str] = "name the digit, pixel by pixel"
+    inputs: ClassVar[int] = 1
+    outputs: ClassVar[int] = 10
+    objective: ClassVar[Objective] = Classification()
+    pooling: ClassVar[Pooling] = Pooling.LAST
+    steps: ClassVar[int] = 30_000
+    state: ClassVar[int] = 32
+    chance: ClassVar[float] = 0.1
+    data: ClassVar[str | None] = "mnist"
+    permutation: ClassVar[int | None] = None  # the seed of the pixels' order
+
+    def split(self, name: str) -> GreyImages:
+        """50,000 / 10,000 / 10,000: the last 10,000 training images are for validation."""
+        pixels, digits = mnist.load()
+        part = slice(*mnist.SPLITS[name])
+        pixels = pixels[part]
+        if self.permutation is not None:
+            pixels = pixels[:, np.random.RandomState(self.permutation).permutation(784)]
+        return GreyImages(jnp.asarray(pixels), jnp.asarray(digits[part], jnp.int32))
+
+    def with_length(self, length: int) -> SMNIST:
+        """An image has the length it has."""
+        raise PersistorError(f"an image has 784 pixels, not {length}; leave the length out")
+
+
+@dataclass(frozen=True)
+class PMNIST(SMNIST):
+    """Which digit is it? The pixels in one fixed random order (seed 42)."""
+
+    summary: ClassVar[str] = "name the digit, pixels in a random order"
+    permutation: ClassVar[int | None] = 42
+
+
+@dataclass(frozen=True)
+class PMNIST24(PMNIST):
+    """Which digit is it? The pixels in one fixed random order (seed 24)."""
+
+    permutation: ClassVar[int | None] = 24
+
+
+@dataclass(frozen=True)
+class PMNIST36(PMNIST):
+    """Which digit is it? The pixels in one fixed random order (seed 36)."""
+
+    permutation: ClassVar[int | None] = 36
