@@ -6,6 +6,7 @@ nothing in them can write anywhere.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable
@@ -14,13 +15,9 @@ from pathlib import Path
 
 import platformdirs
 
+from persistor.data.parts import Report
 from persistor.errors import PersistorError
-
-Report = Callable[[int, int], None]  # hears (done, total)
-
-
-def silent(done: int, total: int) -> None:
-    """A report that nobody hears."""
+from persistor.files import reading
 
 
 def data_folder() -> Path:
@@ -43,13 +40,23 @@ class File:
         if not self.checksum:
             return
         algorithm, expected = self.checksum.split(":")
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, algorithm).hexdigest()
+        facts = path.stat()
+        found = _digest(path, algorithm, facts.st_size, facts.st_mtime_ns)
         if found != expected:
             raise PersistorError(
                 f"{path} is damaged or another file: its {algorithm} is {found}, expected "
                 f"{expected}; remove it and get it again from {self.url}"
             )
+
+
+@functools.lru_cache
+def _digest(path: Path, algorithm: str, size: int, time: int) -> str:
+    """The digest of a file, read again only when its size or time has changed."""
+    with reading(path) as file:
+        digest = hashlib.new(algorithm)
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,7 @@ class DataSet:
     summary: str
     forms: tuple[tuple[File, ...], ...]
     places: tuple[str, ...] = ()  # folders, besides the data folder and one named like the set
+    make: Callable[[Path, Report], None] | None = None  # for what is drawn, not downloaded
 
     @property
     def files(self) -> tuple[File, ...]:
@@ -74,28 +82,30 @@ class DataSet:
                 return path
         return None
 
-    def found(self) -> list[Path] | None:
-        """The paths of the first form that is there in full."""
+    def found(self) -> list[tuple[File, Path]]:
+        """The files of the first form that is there in full, and where; none if there is none."""
         for form in self.forms:
-            paths = [path for file in form if (path := self.find(file)) is not None]
-            if len(paths) == len(form):
-                return paths
-        return None
+            pairs = [(file, path) for file in form if (path := self.find(file)) is not None]
+            if len(pairs) == len(form):
+                return pairs
+        return []
 
     def locate(self) -> list[Path]:
-        """The paths of the first form that is there in full, each verified."""
-        for form in self.forms:
-            paths = [path for file in form if (path := self.find(file)) is not None]
-            if len(paths) == len(form):
-                for file, path in zip(form, paths, strict=True):
-                    file.verify(path)
-                return paths
-        raise self.missing()
+        """Where the files of the first form lie that is there in full, each verified."""
+        pairs = self.found()
+        if not pairs:
+            raise self.missing()
+        for file, path in pairs:
+            file.verify(path)
+        return [path for _, path in pairs]
 
     def missing(self) -> PersistorError:
         """What to do about files that are not there."""
         absent = next(file for file in self.files if self.find(file) is None)
-        return PersistorError(
-            f"{self.name}: {absent.name} is not in {data_folder()}; `persistor data fetch "
-            f"{self.name}` gets it, or take it from {absent.url} and put it there"
-        )
+        command = f"`persistor data fetch {self.name}`"
+        if self.make is not None:
+            remedy = f"{command} makes it"
+        else:
+            either = f"{command} gets it, or " if absent.checksum else ""
+            remedy = f"{either}take it from {absent.url} and put it there"
+        return PersistorError(f"{self.name}: {absent.name} is not in {data_folder()}; {remedy}")

@@ -53,6 +53,7 @@ class Parity:
     pooling: ClassVar[Pooling] = Pooling.LAST
     steps: ClassVar[int] = 35_000
     state: ClassVar[int] = 1
+    blocks: ClassVar[int] = 1
     chance: ClassVar[float] = 0.5
     data: ClassVar[str | None] = None
 
