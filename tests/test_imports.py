@@ -11,6 +11,8 @@ ROOT = Path(persistor.__file__).parent
 # Each layer may import from those before it.
 LAYERS = [
     {"errors"},
+    {"files"},
+    {"data"},
     {"arrays"},
     {"layers", "surrogate", "transition"},
     {"sequence"},
@@ -20,7 +22,8 @@ LAYERS = [
     {"theory", "doctor"},
     {"model"},
     {"tasks"},
-    {"inspection"},
+    {"inspection", "sampling"},
+    {"showing"},
     {"experiment"},
     {"training"},
     {"progress", "paper"},

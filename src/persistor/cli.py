@@ -1,4 +1,4 @@
-"""The command line: `persistor train | evaluate | inspect | list | doctor`. Thin; JAX is late."""
+"""The command line, thin; JAX is imported late."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from tyro.conf import Positional, arg
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
 
 from persistor.errors import PersistorError, unknown
 
 Json = Annotated[bool, arg(help="Print exactly one JSON object, the result, on standard output.")]
 Runs = Annotated[
     Path | None, arg(help="Folder of the runs.", help_behavior_hint="(default: ./runs)")
+]
+DataDir = Annotated[
+    Path | None,
+    arg(
+        help="Folder of the data sets.",
+        help_behavior_hint="(default: $PERSISTOR_DATA, else the cache folder)",
+    ),
 ]
 Where = Annotated[
     Positional[Path], arg(metavar="RUN", help="A run folder, or its name below the runs folder.")
@@ -49,7 +56,10 @@ class Train:
         int | None,
         arg(help="State width d.", help_behavior_hint="(default: the paper's smallest)"),
     ] = None
-    blocks: Annotated[int, arg(help="Number of blocks r.")] = 1
+    blocks: Annotated[
+        int | None,
+        arg(help="Number of blocks r.", help_behavior_hint="(default: the paper's smallest)"),
+    ] = None
     width: Annotated[int, arg(help="Model width m.")] = 256
     encoding: Annotated[
         int | None,
@@ -69,6 +79,7 @@ class Train:
     batch: Annotated[int, arg(help="Sequences a step.")] = 64
     seed: Annotated[int, arg(help="Decides weights and batches.")] = 0
     runs: Runs = None
+    data_dir: DataDir = None
     json: Json = False
 
     def experiment(self):
@@ -88,7 +99,7 @@ class Train:
         model = ModelSpec(
             cells=tuple(self.cell.split(",")),
             state=task.state if self.state is None else self.state,
-            blocks=self.blocks,
+            blocks=task.blocks if self.blocks is None else self.blocks,
             width=self.width,
             encoding=self.width if self.encoding is None else self.encoding,
             epsilon=self.epsilon,
@@ -100,10 +111,12 @@ class Train:
 
     def run(self) -> int:
         """Train, and print the outcome."""
+        use_data_folder(self.data_dir)
         experiment = self.experiment()
         from persistor.progress import Watcher
         from persistor.training import Run, runs_folder, train
 
+        bring_data(experiment.task.data)  # before anything is written
         run = Run.create(experiment, runs_folder(self.runs))
         stop = StopOnInterrupt()
         with Watcher(experiment) as watcher:
@@ -135,10 +148,12 @@ class Evaluate:
     run_folder: Where
     lengths: Annotated[tuple[int, ...], arg(help="Sequence lengths to test on.")] = ()
     runs: Runs = None
+    data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
         """Evaluate, and print a line a length."""
+        use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
         from persistor.progress import Counter
         from persistor.training import evaluate, load_best
@@ -179,10 +194,12 @@ class Inspect:
         arg(help="Where to draw.", help_behavior_hint="(default: inspect.png in the run)"),
     ] = None
     runs: Runs = None
+    data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
         """Inspect, print and draw."""
+        use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
         from persistor import inspection
         from persistor.training import load_best
@@ -210,6 +227,178 @@ class Inspect:
             )
         print(f"picture: {path}")
         return 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Write text with a run that was trained to predict the next character.
+
+    Example: persistor sample runs/NAME --prompt "ROMEO:" --count 500
+    """
+
+    run_folder: Where
+    prompt: Annotated[str, arg(help="How the text begins.")] = "\n"
+    count: Annotated[int, arg(help="Characters to write.")] = 500
+    temperature: Annotated[float, arg(help="0 takes the likeliest; 1 is as trained.")] = 0.8
+    seed: Annotated[int, arg(help="Decides what is drawn.")] = 0
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Write, as it comes."""
+        run = open_run(self.run_folder, self.runs)
+        import jax
+
+        from persistor.sampling import sample
+        from persistor.tasks.task import NextToken
+        from persistor.training import load_best
+
+        task: Any = run.experiment.task
+        if not isinstance(task.objective, NextToken):
+            raise PersistorError(f"{run.path.name} predicts no text; train shakespeare, say")
+        stream = sample(
+            load_best(run),
+            task.letters,
+            self.prompt,
+            self.count,
+            temperature=self.temperature,
+            window=task.length,
+            key=jax.random.key(self.seed),
+        )
+        if self.json:
+            print(json.dumps({"run": run.path.name, "text": self.prompt + "".join(stream)}))
+            return 0
+        first = next(stream, "")  # so that a mistake is found before anything is printed
+        print(self.prompt + first, end="", flush=True)
+        for letter in stream:
+            print(letter, end="", flush=True)
+        print()
+        return 0
+
+
+Name = Annotated[Positional[str], arg(metavar="NAME", help="A data set, or a task that needs one.")]
+
+
+@dataclass(frozen=True)
+class DataList:
+    """Show the data sets: what they are, how large, and where they lie."""
+
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """A line a data set."""
+        use_data_folder(self.data_dir)
+        from persistor.data import DATASETS, data_folder
+
+        facts = {}
+        for name, data in DATASETS.items():
+            where = sorted({str(path.parent) for _, path in data.found()})
+            size = sum(file.size for file in data.files)
+            facts[name] = {"summary": data.summary, "bytes": size, "found": where}
+        if self.json:
+            print(json.dumps({"folder": str(data_folder()), "data": facts}))
+            return 0
+        print(f"data in {data_folder()}")
+        for name, fact in facts.items():
+            there = f"in {fact['found'][0]}" if fact["found"] else "not here"
+            size = f", {fact['bytes'] / 1e6:,.0f} MB" if fact["bytes"] else ""
+            print(f"  {name:16} {there}: {fact['summary']}{size}")
+        return 0
+
+
+@dataclass(frozen=True)
+class DataFetch:
+    """Get a data set from its publisher, or make it where it is drawn; go on where it stopped."""
+
+    name: Name
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Fetch, read, and say where it is."""
+        use_data_folder(self.data_dir)
+        return report_data(data_name(self.name), self.json)
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """Check a data set: every checksum, and every example read."""
+
+    name: Name
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Refuse what is missing, and check the rest."""
+        use_data_folder(self.data_dir)
+        from persistor.data import DATASETS
+
+        name = data_name(self.name)
+        DATASETS[name].locate()
+        return report_data(name, self.json)
+
+
+@dataclass(frozen=True)
+class DataShow:
+    """Look at some examples of a task: a contact sheet, or text."""
+
+    task: Annotated[Positional[str], arg(metavar="TASK", help="`persistor list` shows them.")]
+    split: Annotated[str, arg(help="train, valid or test.")] = "train"
+    examples: Annotated[int, arg(help="How many.")] = 16
+    picture: Annotated[
+        Path | None, arg(help="Where to draw.", help_behavior_hint="(default: ./TASK.png)")
+    ] = None
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Print, or draw."""
+        use_data_folder(self.data_dir)
+        from persistor import showing
+        from persistor.files import writing
+        from persistor.tasks import TASKS
+        from persistor.tasks.task import SPLITS
+
+        if self.task not in TASKS:
+            raise unknown("task", self.task, TASKS)
+        if self.split not in SPLITS:
+            raise unknown("split", self.split, SPLITS)
+        if self.examples < 1:
+            raise PersistorError(f"examples is {self.examples}; it must be at least 1")
+        task = TASKS[self.task]()
+        bring_data(task.data)
+        split = task.split(self.split)
+        if hasattr(task, "letters"):
+            found = showing.texts(task, split, self.examples)
+            if self.json:
+                print(json.dumps({"examples": [{"target": t, "text": x} for t, x in found]}))
+            else:
+                print("\n\n".join(f"[{target}] {text}" for target, text in found))
+            return 0
+        path = self.picture or Path(f"{self.task}.png")
+        with writing(path.parent):
+            showing.draw(task, f"{self.task}, {self.split}", split, self.examples, path)
+        print(json.dumps({"picture": str(path)}) if self.json else f"picture: {path}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Data:
+    """Data sets: list, fetch, check, and look at them."""
+
+    command: Annotated[
+        Annotated[DataList, subcommand("list")]
+        | Annotated[DataFetch, subcommand("fetch")]
+        | Annotated[DataCheck, subcommand("check")]
+        | Annotated[DataShow, subcommand("show")],
+        OmitSubcommandPrefixes,
+        OmitArgPrefixes,
+    ]
+
+    def run(self) -> int:
+        """Do what was asked."""
+        return self.command.run()
 
 
 @dataclass(frozen=True)
@@ -319,6 +508,52 @@ class StopOnInterrupt:
         return self._asked
 
 
+def use_data_folder(chosen: Path | None) -> None:
+    """Look for data in the chosen folder; it is no part of an experiment."""
+    if chosen is not None:
+        os.environ["PERSISTOR_DATA"] = str(chosen)
+
+
+def data_name(name: str) -> str:
+    """The data set of this name, or the one that the task of this name needs."""
+    from persistor.data import DATASETS
+
+    if name in DATASETS:
+        return name
+    from persistor.tasks import TASKS
+
+    needed = TASKS[name].data if name in TASKS else None
+    if needed is None:
+        raise unknown("data set", name, DATASETS)
+    return needed
+
+
+def bring_data(name: str | None) -> None:
+    """See to it that a data set is there, is what it should be, and is ready to use."""
+    if name is None:
+        return
+    from persistor.data import DATASETS, READERS, fetch
+    from persistor.progress import Counter
+
+    with Counter(f"fetching {name}") as count:
+        fetch(DATASETS[name], count)
+    with Counter(f"reading {name}") as count:
+        READERS[name](count)
+
+
+def report_data(name: str, as_json: bool) -> int:
+    """Bring a data set, and say where it lies."""
+    from persistor.data import DATASETS
+
+    bring_data(name)
+    paths = [str(path) for _, path in DATASETS[name].found()]
+    if as_json:
+        print(json.dumps({"data": name, "files": paths}))
+    else:
+        print(f"{name} is whole: " + ", ".join(paths))
+    return 0
+
+
 def open_run(where: Path, runs: Path | None):
     """The run at a path, or with that name below the runs folder."""
     from persistor.training import Run, runs_folder
@@ -331,6 +566,8 @@ COMMANDS = {
     "train": Train,
     "evaluate": Evaluate,
     "inspect": Inspect,
+    "sample": Sample,
+    "data": Data,
     "list": List,
     "doctor": Doctor,
     "demo": Demo,

@@ -2,25 +2,60 @@
 
 from __future__ import annotations
 
-from persistor.tasks.copy_first import CopyFirstClean, CopyFirstDiscrete, CopyFirstNoisy
+from persistor.tasks.copy_first import (
+    CopyFirstClean,
+    CopyFirstDiscrete,
+    CopyFirstLarge,
+    CopyFirstNoisy,
+)
+from persistor.tasks.images import PMNIST, PMNIST24, PMNIST36, SCIFAR10, SMNIST
+from persistor.tasks.keywords import KWSAll, KWSDigits, KWSYes
+from persistor.tasks.listops import ListOps
 from persistor.tasks.parity import Parity
 from persistor.tasks.task import Batch, Objective, Split, Task
+from persistor.tasks.text import IMDb, Shakespeare, TinyShakespeare
 
 __all__ = [
+    "PMNIST",
+    "PMNIST24",
+    "PMNIST36",
+    "SCIFAR10",
+    "SMNIST",
     "TASKS",
     "Batch",
     "CopyFirstClean",
     "CopyFirstDiscrete",
+    "CopyFirstLarge",
     "CopyFirstNoisy",
+    "IMDb",
+    "KWSAll",
+    "KWSDigits",
+    "KWSYes",
+    "ListOps",
     "Objective",
     "Parity",
+    "Shakespeare",
     "Split",
     "Task",
+    "TinyShakespeare",
 ]
 
 TASKS: dict[str, type[Task]] = {
     "copy-first-discrete": CopyFirstDiscrete,
     "copy-first-clean": CopyFirstClean,
     "copy-first-noisy": CopyFirstNoisy,
+    "copy-first-large": CopyFirstLarge,
     "parity": Parity,
+    "smnist": SMNIST,
+    "pmnist": PMNIST,
+    "pmnist-24": PMNIST24,
+    "pmnist-36": PMNIST36,
+    "scifar10": SCIFAR10,
+    "imdb": IMDb,
+    "listops": ListOps,
+    "shakespeare": Shakespeare,
+    "tinyshakespeare": TinyShakespeare,
+    "kws-digits": KWSDigits,
+    "kws-yes": KWSYes,
+    "kws-all": KWSAll,
 }

@@ -94,7 +94,9 @@ class CopyFirstDiscrete:
     pooling: ClassVar[Pooling] = Pooling.LAST
     steps: ClassVar[int] = 100_000
     state: ClassVar[int] = 4
+    blocks: ClassVar[int] = 1
     chance: ClassVar[float] = 1 / SYMBOLS
+    data: ClassVar[str | None] = None
 
     def __post_init__(self):
         _checked(self.length)
@@ -122,7 +124,9 @@ class CopyFirstClean:
     pooling: ClassVar[Pooling] = Pooling.LAST
     steps: ClassVar[int] = 100_000
     state: ClassVar[int] = 4
+    blocks: ClassVar[int] = 1
     chance: ClassVar[float] = 0.5
+    data: ClassVar[str | None] = None
 
     def __post_init__(self):
         _checked(self.length)
@@ -146,3 +150,14 @@ class CopyFirstNoisy(CopyFirstClean):
     def split(self, name: str) -> Split:
         """10,000 / 2,000 / 2,000 examples."""
         return NoisyValues(split_key(name), self.length, SIZES[name])
+
+
+@dataclass(frozen=True)
+class CopyFirstLarge(CopyFirstNoisy):
+    """The same with a large network: 6 blocks of 256 units, 5,000 steps."""
+
+    length: int = 5000
+
+    summary: ClassVar[str] = "the same at large scale: 6 blocks, 256 units, 5,000 steps"
+    state: ClassVar[int] = 256
+    blocks: ClassVar[int] = 6

@@ -53,7 +53,9 @@ class Parity:
     pooling: ClassVar[Pooling] = Pooling.LAST
     steps: ClassVar[int] = 35_000
     state: ClassVar[int] = 1
+    blocks: ClassVar[int] = 1
     chance: ClassVar[float] = 0.5
+    data: ClassVar[str | None] = None
 
     def __post_init__(self):
         for shortest, longest in (self.train_lengths, self.test_lengths):

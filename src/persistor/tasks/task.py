@@ -98,6 +98,26 @@ class Regression:
         return jnp.abs(outputs - targets).mean(-1)
 
 
+class NextToken:
+    """Cross-entropy of the next token at every step, in nats."""
+
+    metric = "cross_entropy"
+    higher_is_better = False
+    perfect = None
+
+    def loss(
+        self, outputs: Float[Array, "b t c"], targets: Int[Array, "b t"]
+    ) -> Float[Array, " b"]:
+        """The mean over a sequence."""
+        return optax.softmax_cross_entropy_with_integer_labels(outputs, targets).mean(-1)
+
+    def score(
+        self, outputs: Float[Array, "b t c"], targets: Int[Array, "b t"]
+    ) -> Float[Array, " b"]:
+        """The loss itself."""
+        return self.loss(outputs, targets)
+
+
 @runtime_checkable
 class Task(Protocol):
     """A benchmark: a frozen dataclass whose fields are its options."""
@@ -108,8 +128,10 @@ class Task(Protocol):
     objective: ClassVar[Objective]
     pooling: ClassVar[Pooling]
     steps: ClassVar[int]  # the paper's budget
-    state: ClassVar[int]  # the state width d of the paper's smallest experiment
+    state: ClassVar[int]  # the state width d and number of blocks r of the paper's experiment,
+    blocks: ClassVar[int]  # the smallest where there are several
     chance: ClassVar[float]  # the metric of a blind guess
+    data: ClassVar[str | None]  # the data set it needs, if it does not make its own
 
     def split(self, name: str) -> Split:
         """The part called `train`, `valid` or `test`."""

@@ -1,0 +1,88 @@
+"""What took a while to compute from a data set, kept for the next time."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+from numpy.typing import NDArray
+
+from persistor.data.dataset import data_folder
+from persistor.errors import PersistorError
+from persistor.files import replacing, writing
+
+Arrays = dict[str, NDArray[Any]]
+_DAMAGE = (
+    OSError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def prepared(key: str, make: Callable[[], Arrays]) -> Path:
+    """The file of arrays kept under a key that names all they depend on; made if not there."""
+    path = _folder() / f"{key}.npz"
+    if not path.exists():
+        arrays = make()
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+    return path
+
+
+def _folder() -> Path:
+    """Beside the data, or in the platform's cache where the data may not be written to."""
+    beside = data_folder()
+    writable = os.access(beside, os.W_OK)
+    return (beside if writable else platformdirs.user_cache_path("persistor", False)) / "prepared"
+
+
+def read_arrays(path: Path) -> Arrays:
+    """The arrays of an .npz file; nothing in it is run."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return {name.removesuffix(".npy"): _array(file.read(name)) for name in file.namelist()}
+    except FileNotFoundError:
+        raise PersistorError(f"{path} is not there") from None
+    except _DAMAGE as error:
+        reason = str(error).split("\n")[0]
+        raise PersistorError(f"{path} is not a whole .npz file of arrays: {reason}") from None
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """An array of plain numbers or text from an .npy file, which must be as long as it says."""
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in read_header:
+        raise ValueError(f"version {version} of the format is not known")
+    shape, by_columns, dtype = read_header[version](file)
+    if dtype.hasobject or dtype.itemsize == 0 or dtype.names:
+        raise ValueError(f"an array of {dtype} is not an array of numbers")
+    if math.prod(shape) * dtype.itemsize != len(content) - file.tell():
+        raise ValueError(f"an array of shape {shape} does not have {len(content):,} bytes")
+    array = np.frombuffer(content, dtype, offset=file.tell())
+    return array.reshape(shape, order="F" if by_columns else "C")

@@ -1,0 +1,173 @@
+"""Texts: film reviews byte by byte, and Shakespeare character by character
+(appendix "Natural Language Processing Tasks")."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from persistor.arrays import Array, Int, UInt
+from persistor.data import imdb, shakespeare
+from persistor.errors import PersistorError
+from persistor.model.backbone import Pooling
+from persistor.sequence import Indexed
+from persistor.tasks.task import Batch, Classification, NextToken, Objective
+
+
+def _checked(length: int) -> None:
+    if length < 1:
+        raise PersistorError(f"length is {length}; a sequence needs at least 1 step")
+
+
+class Ragged(eqx.Module):
+    """Token sequences of many lengths, one after another in memory, and their classes.
+
+    A batch is as long as the longest sequence may be; what is beyond a sequence is padding.
+    """
+
+    tokens: UInt[Array, " all"]
+    starts: Int[Array, " n"]
+    lengths: Int[Array, " n"]
+    targets: Int[Array, " n"]
+    kinds: int = eqx.field(static=True)
+    longest: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """The number of examples."""
+        return self.starts.shape[0]
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """One-hot rows: the encoder's linear map is then a learned embedding."""
+        steps = jnp.arange(self.longest, dtype=jnp.int32)[None, :]
+        lengths = self.lengths[indices]
+        places = self.starts[indices][:, None] + steps
+        ids = self.tokens.at[places].get(mode="clip").astype(jnp.int32)
+        ids = jnp.where(steps < lengths[:, None], ids, 0)
+        return Batch(Indexed(jnp.eye(self.kinds), ids), self.targets[indices], lengths)
+
+
+@dataclass(frozen=True)
+class IMDb:
+    """Is the review favourable? Its bytes one by one, the first `length` of them."""
+
+    length: int = 4000
+
+    summary: ClassVar[str] = "is a film review favourable, byte by byte"
+    inputs: ClassVar[int] = 256
+    outputs: ClassVar[int] = 2
+    objective: ClassVar[Objective] = Classification()
+    pooling: ClassVar[Pooling] = Pooling.MEAN
+    steps: ClassVar[int] = 100_000
+    state: ClassVar[int] = 32
+    blocks: ClassVar[int] = 1
+    chance: ClassVar[float] = 0.5
+    data: ClassVar[str | None] = "imdb"
+    letters: ClassVar[tuple[str, ...]] = tuple(bytes(range(256)).decode("latin-1"))
+    classes: ClassVar[tuple[str, ...]] = ("unfavourable", "favourable")
+
+    def __post_init__(self):
+        _checked(self.length)
+
+    def split(self, name: str) -> Ragged:
+        """40,000 / 5,000 / 5,000 reviews."""
+        reviews, chosen = imdb.load(), imdb.split(name)
+        return Ragged(
+            tokens=jnp.asarray(reviews.text),
+            starts=jnp.asarray(reviews.starts[chosen], jnp.int32),
+            lengths=jnp.asarray(
+                np.minimum(np.diff(reviews.starts)[chosen], self.length), jnp.int32
+            ),
+            targets=jnp.asarray(reviews.favourable[chosen], jnp.int32),
+            kinds=256,
+            longest=self.length,
+        )
+
+    def with_length(self, length: int) -> IMDb:
+        """The same task on more or less of each review."""
+        return replace(self, length=length)
+
+
+class Windows(eqx.Module):
+    """Pieces of one long text: `length` characters each, and the ones that follow them."""
+
+    text: UInt[Array, " all"]
+    kinds: int = eqx.field(static=True)
+    length: int = eqx.field(static=True)
+    apart: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """The number of examples."""
+        return (self.text.shape[0] - self.length - 1) // self.apart + 1
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """Piece i begins at character i * apart."""
+        steps = jnp.arange(self.length + 1, dtype=jnp.int32)[None, :]
+        ids = self.text[indices[:, None] * self.apart + steps].astype(jnp.int32)
+        return Batch(Indexed(jnp.eye(self.kinds), ids[:, :-1]), ids[:, 1:])
+
+
+def windows(name: str, text: bytes, alphabet: bytes, length: int) -> Windows:
+    """The first 90%, the next 5% or the last 5% of a text.
+
+    Training sees pieces from anywhere; validation and test go through theirs once.
+    """
+    begin, end = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}[name]
+    part = text[int(begin * len(text)) : int(end * len(text))]
+    if len(part) <= length:
+        raise PersistorError(
+            f"{len(text):,} characters are too few: a twentieth of them must be more than the "
+            f"{length:,} of a sequence"
+        )
+    numbers = np.zeros(256, np.uint8)
+    numbers[np.frombuffer(alphabet, np.uint8)] = np.arange(len(alphabet))
+    ids = numbers[np.frombuffer(part, np.uint8)]
+    return Windows(jnp.asarray(ids), len(alphabet), length, 1 if name == "train" else length)
+
+
+@dataclass(frozen=True)
+class Shakespeare:
+    """What is the next character? Asked after every character of the complete works."""
+
+    length: int = 256
+
+    summary: ClassVar[str] = "the next character of Shakespeare's complete works"
+    inputs: ClassVar[int] = len(shakespeare.ALPHABET)
+    outputs: ClassVar[int] = len(shakespeare.ALPHABET)
+    objective: ClassVar[Objective] = NextToken()
+    pooling: ClassVar[Pooling] = Pooling.NONE
+    steps: ClassVar[int] = 100_000
+    state: ClassVar[int] = 256
+    blocks: ClassVar[int] = 4
+    chance: ClassVar[float] = math.log(len(shakespeare.ALPHABET))
+    data: ClassVar[str | None] = "shakespeare"
+    letters: ClassVar[tuple[str, ...]] = tuple(shakespeare.ALPHABET.decode())
+
+    def __post_init__(self):
+        _checked(self.length)
+
+    def split(self, name: str) -> Windows:
+        """90 / 5 / 5% of the text, in one piece each."""
+        return windows(name, shakespeare.load_works(), shakespeare.ALPHABET, self.length)
+
+    def with_length(self, length: int) -> Shakespeare:
+        """The same task with longer or shorter pieces."""
+        return replace(self, length=length)
+
+
+@dataclass(frozen=True)
+class TinyShakespeare(Shakespeare):
+    """What is the next character? Asked after every character of a million of Shakespeare."""
+
+    summary: ClassVar[str] = "the next character of an excerpt of Shakespeare"
+    data: ClassVar[str | None] = "tinyshakespeare"
+
+    def split(self, name: str) -> Windows:
+        """90 / 5 / 5% of the text, in one piece each."""
+        return windows(name, shakespeare.load_tiny(), shakespeare.ALPHABET, self.length)
