@@ -20,10 +20,11 @@ def idx(array):
     return gzip.compress(header + array.tobytes(), compresslevel=1)
 
 
-def tar(files, mode="w:gz"):
+def tar(files, packed=True):
     """Files as an archive."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode=mode, compresslevel=1) as archive:
+    how = {"mode": "w:gz", "compresslevel": 1} if packed else {"mode": "w"}
+    with tarfile.open(fileobj=out, **how) as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)

@@ -49,7 +49,8 @@ class Reviews:
 
 def load() -> Reviews:
     """All 50,000 reviews, in the order of their file names."""
-    return _read(*IMDB.locate())
+    (path,) = IMDB.locate()
+    return _read(prepared(f"imdb-{fingerprint(path)}", lambda: _collect(path)))
 
 
 def split(name: str) -> NDArray[np.int64]:
@@ -65,8 +66,7 @@ def split(name: str) -> NDArray[np.int64]:
 
 @functools.lru_cache(1)
 def _read(path: Path) -> Reviews:
-    kept = prepared(f"imdb-{fingerprint(path)}", lambda: _collect(path))
-    return Reviews(**read_arrays(kept))
+    return Reviews(**read_arrays(path))
 
 
 def _collect(path: Path) -> Arrays:

@@ -33,13 +33,13 @@ LISTOPS = DataSet(
 
 def load(name: str) -> grammar.Expressions:
     """The expressions of a part."""
-    return _read(name, LISTOPS.locate()[list(PARTS).index(name)])
+    path = LISTOPS.locate()[list(PARTS).index(name)]
+    return _read(prepared(f"listops-{name}-{fingerprint(path)}", lambda: _collect(name, path)))
 
 
 @functools.lru_cache(3)
-def _read(name: str, path: Path) -> grammar.Expressions:
-    kept = prepared(f"listops-{fingerprint(path)}", lambda: _collect(name, path))
-    return grammar.Expressions(**read_arrays(kept))
+def _read(path: Path) -> grammar.Expressions:
+    return grammar.Expressions(**read_arrays(path))
 
 
 def _collect(name: str, path: Path) -> Arrays:
