@@ -60,7 +60,7 @@ class Row:
         from persistor.tasks import TASKS
 
         if self.task not in TASKS:
-            raise unknown("task", self.task, TASKS)
+            raise PersistorError(f"the task {self.task} is not in this version of persistor")
         given: dict[str, Any] = {} if self.length is None else {"length": self.length}
         task = TASKS[self.task](**given)
         model = ModelSpec(self.cells, self.state, self.blocks, epsilon=self.epsilon)
