@@ -12,7 +12,7 @@ import numpy as np
 
 from persistor.experiment import Experiment, ModelSpec, TrainingSpec
 from persistor.inspection import first_batch, trace
-from persistor.paper.numbers import COPY_FIRST_DISCRETE, PARITY, Published
+from persistor.paper.tables import Published, table
 from persistor.tasks import CopyFirstDiscrete, Parity
 from persistor.training import Run, load_best, train
 from persistor.training.evaluation import scores_at, steps_of
@@ -45,12 +45,19 @@ def experiments() -> Iterator[tuple[str, Experiment, Published]]:
         model = ModelSpec((cell,), state=PARITY_STATE, epsilon=epsilon)
         name = cell if epsilon is None else f"{cell} epsilon {epsilon:g}"
         experiment = Experiment(Parity(), model, TrainingSpec(steps=PARITY_STEPS))
-        yield f"parity, {name}", experiment, PARITY[cell, epsilon]
+        given = {} if epsilon is None else {"epsilon": f"{epsilon:g}"}
+        yield f"parity, {name}", experiment, _published("parity", cell=cell, **given)
     for cell in COPY_CELLS:
         task = CopyFirstDiscrete(COPY_LENGTH)
         experiment = Experiment(task, ModelSpec((cell,), state=4), TrainingSpec(steps=COPY_STEPS))
-        published = COPY_FIRST_DISCRETE[cell, COPY_LENGTH]
+        published = _published("copy-first-discrete", cell=cell, length=str(COPY_LENGTH))
         yield f"copy first of {COPY_LENGTH}, {cell}", experiment, published
+
+
+def _published(name: str, **row: str) -> Published:
+    published = table(name).row(**row).published
+    assert published is not None
+    return published
 
 
 def accuracy_by_length(run: Run) -> list[float]:

@@ -65,6 +65,85 @@ class Watcher:
             )
 
 
+class SweepWatcher:
+    """Follows many runs at once: how many are done, which are under way, and the time left.
+
+    `weights` says by name how long each run takes, in any unit. A run that was begun another
+    time counts from where it went on.
+    """
+
+    def __init__(self, weights: dict[str, float]):
+        self.weights = weights
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.fields[count]}"),
+            BarColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[text]}"),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("", total=1.0, count="", left="", text="compiling")
+        self.began = self.said = time.monotonic()
+        self.reached: dict[str, float] = {}  # share of each run under way
+        self.skipped = 0.0  # weight of what was done another time
+        self.ended: dict[str, str] = {}
+
+    def __enter__(self) -> SweepWatcher:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def step(self, experiment: Experiment, step: int) -> None:
+        """A run has reached a step."""
+        steps = experiment.training.steps
+        if experiment.name not in self.reached:
+            before = max(0, step - experiment.training.evaluate_every)
+            self.skipped += self.weights[experiment.name] * before / steps
+        self.reached[experiment.name] = step / steps
+        self._show(f"{experiment.name.rsplit('-', 1)[0]} {step:,}/{steps:,}")
+
+    def end(self, experiment: Experiment, outcome: str) -> None:
+        """A run has ended."""
+        self.ended[experiment.name] = outcome
+        self._show(f"{experiment.name.rsplit('-', 1)[0]} {outcome}")
+
+    def share(self) -> float:
+        """How much of the whole is done."""
+        done = sum(
+            weight * (1.0 if name in self.ended else self.reached.get(name, 0.0))
+            for name, weight in self.weights.items()
+        )
+        return done / sum(self.weights.values())
+
+    def seconds_left(self) -> float | None:
+        """The time left at the pace so far."""
+        share, skipped = self.share(), self.skipped / sum(self.weights.values())
+        if share <= skipped:
+            return None
+        return (time.monotonic() - self.began) * (1 - share) / (share - skipped)
+
+    def _show(self, text: str) -> None:
+        left = self.seconds_left()
+        remaining = "" if left is None else f"{duration(left)} left"
+        count = f"{len(self.ended)}/{len(self.weights)} runs"
+        self.bar.update(self.task, completed=self.share(), count=count, left=remaining, text=text)
+        if not self.console.is_terminal and time.monotonic() - self.said > QUIET_SECONDS:
+            self.said = time.monotonic()
+            print(f"{count}, {remaining}; {text}", file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it."""
+    for size, name in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
 class Counter:
     """Follows something that counts up to a total; called with (done, total)."""
 

@@ -1,1 +1,1 @@
-"""The paper beside ours."""
+"""The paper beside ours: its tables as data, and what it takes to repeat them."""

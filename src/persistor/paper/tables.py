@@ -1,0 +1,195 @@
+"""The paper's tables of results as data: what was trained, and mean, lowest and highest of it.
+
+The numbers stand in numbers.tsv, an entry a line, digit for digit as printed. A line says all there
+is to know to train the entry again, so a table is also its own preset: see `Row.experiment`.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from persistor.errors import PersistorError, unknown
+
+if TYPE_CHECKING:
+    from persistor.experiment import Experiment
+
+SEEDS = 5  # of the paper, for every entry
+
+
+class Published(NamedTuple):
+    """An entry of a table in the units of our metrics (an accuracy is a fraction)."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was trained for one entry, and what the paper reports of it."""
+
+    task: str
+    cells: tuple[str, ...]
+    epsilon: float | None  # none where no cell has one, and where it is annealed
+    anneal: bool
+    state: int
+    blocks: int
+    length: int | None  # none where the task has one length
+    published: Published | None  # none where the paper says it in words
+
+    def options(self) -> dict[str, str]:
+        """What tells rows apart, as text."""
+        epsilon = "" if self.epsilon is None else f"{self.epsilon:g}"
+        return {
+            "task": self.task,
+            "cell": ",".join(self.cells),
+            "epsilon": "anneal" if self.anneal else epsilon,
+            "state": str(self.state),
+            "blocks": str(self.blocks),
+            "length": "" if self.length is None else str(self.length),
+        }
+
+    def experiment(self, seed: int = 0, budget: float = 1.0) -> Experiment:
+        """The experiment to run, with a share of the paper's steps."""
+        from persistor.experiment import Experiment, ModelSpec, TrainingSpec
+        from persistor.tasks import TASKS
+
+        if self.task not in TASKS:
+            raise PersistorError(f"the task {self.task} is not in this version of persistor")
+        given: dict[str, Any] = {} if self.length is None else {"length": self.length}
+        task = TASKS[self.task](**given)
+        model = ModelSpec(self.cells, self.state, self.blocks, epsilon=self.epsilon)
+        steps = max(1, round(budget * task.steps))
+        return Experiment(task, model, TrainingSpec(steps=steps, anneal=self.anneal), seed)
+
+    @property
+    def work(self) -> float:
+        """How long a step takes, roughly, in units that only compare rows of one table."""
+        return (self.length or 1) * self.blocks * (128 + self.state)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper; `metric` is the name that the tasks' objective gives it."""
+
+    name: str
+    title: str
+    metric: str
+    places: int  # decimals printed
+    rows: tuple[Row, ...]
+
+    @property
+    def scale(self) -> int:
+        """What our metric is multiplied with in print: accuracies are per cent."""
+        return 100 if self.metric == "accuracy" else 1
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether more is better."""
+        return self.metric == "accuracy"
+
+    def shown(self, value: float) -> str:
+        """A value as the paper prints it."""
+        return f"{value * self.scale:.{self.places}f}"
+
+    def rounded(self, value: float) -> float:
+        """A value with no more digits than the paper prints."""
+        return round(value * self.scale, self.places)
+
+    def label(self, row: Row) -> str:
+        """A row's name: the cell, and whatever else differs in this table."""
+        words = {"epsilon": "eps ", "state": "d ", "blocks": "r ", "length": "L "}
+        own = row.options()
+        parts = [own.pop("cell")]
+        for name, value in own.items():
+            if value and len({other.options()[name] for other in self.rows} - {""}) > 1:
+                parts.append(words.get(name, "") + value)
+        return " ".join(parts)
+
+    def row(self, **given: str) -> Row:
+        """The one row with these options."""
+        (row,) = self.only(tuple(f"{name}={value}" for name, value in given.items())).rows
+        return row
+
+    def only(self, filters: tuple[str, ...]) -> Table:
+        """The table with those rows alone that pass: `cell=cmru,lru`, `length=100`."""
+        rows = self.rows
+        for given in filters:
+            name, equals, values = given.partition("=")
+            known = self.rows[0].options()
+            if not equals:
+                raise PersistorError(f"{given!r} is no choice of rows; write cell=cmru, say")
+            if name not in known:
+                raise unknown("column", name, known)
+            there = {row.options()[name] for row in self.rows}
+            # A hybrid's cells are written with a comma themselves.
+            wanted = {values} if values in there else set(values.split(","))
+            for value in wanted - there:
+                raise unknown(name, value, there)
+            rows = tuple(row for row in rows if row.options()[name] in wanted)
+        if not rows:
+            raise PersistorError(f"no row of {self.name} has {' and '.join(filters)}")
+        return Table(self.name, self.title, self.metric, self.places, rows)
+
+
+# name: title, metric, decimals. The entries are in numbers.tsv.
+_TITLES = {
+    "parity": ("Parity with one unit, over epsilon", "accuracy", 2),
+    "copy-first-discrete": ("Copy first, 15 symbols, over length", "accuracy", 2),
+    "copy-first-clean": ("Copy first, a number then zeros, over length", "mae", 4),
+    "copy-first-noisy": ("Copy first, a number then noise, over length and size", "mae", 4),
+    "copy-first-large": ("Copy first, noisy, six blocks of 256 units", "mae", 4),
+    "smnist-epsilon": ("sMNIST over epsilon", "accuracy", 2),
+    "smnist-state": ("sMNIST over state width", "accuracy", 2),
+    "annealing": ("sMNIST with epsilon 0, 1 and annealed, over state width", "accuracy", 2),
+    "pmnist": ("sMNIST and three permutations, over epsilon", "accuracy", 2),
+    "imdb": ("IMDb reviews by bytes, over depth", "accuracy", 2),
+    "scifar10": ("sCIFAR10, over depth", "accuracy", 2),
+    "listops": ("ListOps, over depth", "accuracy", 2),
+    "pathfinder": ("Pathfinder", "accuracy", 2),
+    "shakespeare": ("Characters of Shakespeare, with hybrids", "cross_entropy", 3),
+    "kws-r1": ("Keyword spotting, one block", "accuracy", 2),
+    "kws-yes": ("Keyword spotting, yes versus others", "accuracy", 2),
+    "kws-r2": ("Keyword spotting, two blocks", "accuracy", 2),
+}
+
+
+@functools.cache
+def tables() -> dict[str, Table]:
+    """Every table, by the name it is asked for."""
+    rows: dict[str, list[Row]] = {name: [] for name in _TITLES}
+    text = (files("persistor.paper") / "numbers.tsv").read_text()
+    for line in csv.DictReader(text.splitlines(), delimiter="\t"):
+        scale = 100 if _TITLES[line["table"]][1] == "accuracy" else 1
+        rows[line["table"]].append(_row(line, scale))
+    return {
+        name: Table(name, title, metric, places, tuple(rows[name]))
+        for name, (title, metric, places) in _TITLES.items()
+    }
+
+
+def table(name: str) -> Table:
+    """A table by its name."""
+    if name not in tables():
+        raise unknown("table", name, tables())
+    return tables()[name]
+
+
+def _row(line: dict[str, str], scale: int) -> Row:
+    numbers = [float(Decimal(line[name]) / scale) for name in ("mean", "low", "high") if line[name]]
+    epsilon = line["epsilon"]
+    return Row(
+        task=line["task"],
+        cells=tuple(line["cell"].split(",")),
+        epsilon=float(epsilon) if epsilon not in ("", "anneal") else None,
+        anneal=epsilon == "anneal",
+        state=int(line["state"]),
+        blocks=int(line["blocks"]),
+        length=int(line["length"]) if line["length"] else None,
+        published=Published(*numbers) if numbers else None,
+    )
