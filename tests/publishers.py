@@ -9,9 +9,19 @@ import tarfile
 
 import numpy as np
 
-from persistor.data import DATASETS, cifar10, imdb, listops, mnist, shakespeare, speech
+from persistor.data import (
+    DATASETS,
+    cifar10,
+    imdb,
+    listops,
+    mnist,
+    pathfinder,
+    pathfinder_images,
+    shakespeare,
+    speech,
+)
 
-IMDB_SHARE = 10  # of the real set's size: 50,000 files take a while
+SHARE = 10  # IMDb and Pathfinder are so many times smaller here
 
 
 def idx(array):
@@ -93,6 +103,19 @@ def make_listops():
     return files
 
 
+def make_pathfinder():
+    rng = np.random.default_rng(6)
+    files = {}
+    for name, size in pathfinder.SIZES.items():
+        records = np.zeros(size, pathfinder_images.RECORD)
+        records["label"] = rng.integers(0, 2, size)
+        records["image"][:, 3] = rng.integers(0, 256, (size, 32))
+        out = io.BytesIO()
+        np.save(out, records)
+        files[f"pathfinder/pathfinder32_{name}.npy"] = out.getvalue()
+    return files
+
+
 def make_shakespeare():
     rng = np.random.default_rng(3)
     alphabet = np.frombuffer(shakespeare.ALPHABET, np.uint8)
@@ -132,6 +155,7 @@ MAKERS = {
     "cifar10": (cifar10, "CIFAR10", make_cifar10),
     "imdb": (imdb, "IMDB", make_imdb),
     "listops": (listops, "LISTOPS", make_listops),
+    "pathfinder": (pathfinder, "PATHFINDER", make_pathfinder),
     "shakespeare": (shakespeare, "SHAKESPEARE", make_shakespeare),
     "tinyshakespeare": (shakespeare, "TINY", make_tiny),
     "speech-commands": (speech, "SPEECH", make_speech),
@@ -142,8 +166,9 @@ def publish(folder, name, patch):
     """Put a made-up data set into a folder, and let its checksums be the publisher's."""
     module, constant, make = MAKERS[name]
     if name == "imdb":
-        patch.setattr(imdb, "EACH", imdb.EACH // IMDB_SHARE)
-        patch.setattr(imdb, "SIZES", {k: n // IMDB_SHARE for k, n in imdb.SIZES.items()})
+        patch.setattr(imdb, "EACH", imdb.EACH // SHARE)
+    if name in ("imdb", "pathfinder"):
+        patch.setattr(module, "SIZES", {k: n // SHARE for k, n in module.SIZES.items()})
     files = make()
     for file, content in files.items():
         path = folder / file

@@ -65,7 +65,7 @@ def test_the_cache_folder_is_the_platforms_unless_another_is_chosen(monkeypatch)
 # Files that are not the publisher's
 
 
-SMALL = sorted(set(DATASETS) - {"cifar10", "listops", "speech-commands"})
+SMALL = sorted(set(DATASETS) - {"cifar10", "listops", "pathfinder", "speech-commands"})
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from publishers import IMDB_SHARE, publish_all
+from publishers import SHARE, publish_all
 
 from persistor import TASKS, PersistorError, Pooling
 from persistor.data import shakespeare
@@ -20,7 +20,8 @@ SIZES = {
     **dict.fromkeys(MNIST, (50_000, 10_000, 10_000)),
     "parity": (2**31 - 1, 2**31 - 1, 3_200),
     "scifar10": (45_000, 5_000, 10_000),
-    "imdb": tuple(n // IMDB_SHARE for n in (40_000, 5_000, 5_000)),
+    "imdb": tuple(n // SHARE for n in (40_000, 5_000, 5_000)),
+    "pathfinder": tuple(n // SHARE for n in (160_000, 20_000, 20_000)),
     "listops": (96_000, 2_000, 2_000),
     "kws-digits": tuple(11 * n for n in (96, 12, 12)),  # of 120 clips a word
     "kws-yes": tuple(2 * n for n in (96, 12, 12)),
@@ -163,7 +164,7 @@ def test_half_of_the_reviews_are_favourable(split):
 
 def test_reviews_and_clips_are_in_one_part_only():
     starts = [np.asarray(TASKS["imdb"]().split(s).starts) for s in SPLITS]
-    assert len(np.unique(np.concatenate(starts))) == 50_000 // IMDB_SHARE
+    assert len(np.unique(np.concatenate(starts))) == 50_000 // SHARE
     for name in ("kws-digits", "kws-yes", "kws-all"):
         clips = np.concatenate([TASKS[name]().split(s).features for s in SPLITS])
         assert len(np.unique(clips.reshape(len(clips), -1), axis=0)) == len(clips)

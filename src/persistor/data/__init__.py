@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from persistor.data import cifar10, imdb, listops, mnist, shakespeare, speech
+from persistor.data import cifar10, imdb, listops, mnist, pathfinder, shakespeare, speech
 from persistor.data.dataset import DataSet, File, data_folder
 from persistor.data.download import fetch
 from persistor.data.parts import Report
@@ -19,6 +19,7 @@ DATASETS: dict[str, DataSet] = {
     "cifar10": cifar10.CIFAR10,
     "imdb": imdb.IMDB,
     "listops": listops.LISTOPS,
+    "pathfinder": pathfinder.PATHFINDER,
     "shakespeare": shakespeare.SHAKESPEARE,
     "tinyshakespeare": shakespeare.TINY,
     "speech-commands": speech.SPEECH,
@@ -28,6 +29,7 @@ READERS: dict[str, Callable[[Report], object]] = {
     "cifar10": lambda report: cifar10.load(),
     "imdb": lambda report: imdb.load(),
     "listops": lambda report: [listops.load(name) for name in listops.PARTS],
+    "pathfinder": lambda report: [pathfinder.load(name) for name in pathfinder.SIZES],
     "shakespeare": lambda report: shakespeare.load_works(),
     "tinyshakespeare": lambda report: shakespeare.load_tiny(),
     "speech-commands": lambda report: speech.load(report),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from persistor.data.contents import contents, fingerprint
 from persistor.data.dataset import DataSet, File
+from persistor.data.mfcc import mfcc
 from persistor.data.parts import Report, in_order, silent
 from persistor.data.prepared import Arrays, prepared, read_arrays
 from persistor.errors import PersistorError
@@ -130,8 +131,6 @@ def _clips(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 def _features(clips: list[tuple[str, str, bytes]]) -> list[tuple[str, NDArray[np.float32]]]:
     """Features of some clips; a noise file is cut into clips."""
-    from persistor.data.mfcc import mfcc  # pyright: ignore[reportMissingImports]
-
     found = []
     for word, name, content in clips:
         signal = decode(name, content)

@@ -8,7 +8,7 @@ from persistor.tasks.copy_first import (
     CopyFirstLarge,
     CopyFirstNoisy,
 )
-from persistor.tasks.images import PMNIST, PMNIST24, PMNIST36, SCIFAR10, SMNIST
+from persistor.tasks.images import PMNIST, PMNIST24, PMNIST36, SCIFAR10, SMNIST, Pathfinder
 from persistor.tasks.keywords import KWSAll, KWSDigits, KWSYes
 from persistor.tasks.listops import ListOps
 from persistor.tasks.parity import Parity
@@ -34,6 +34,7 @@ __all__ = [
     "ListOps",
     "Objective",
     "Parity",
+    "Pathfinder",
     "Shakespeare",
     "Split",
     "Task",
@@ -53,6 +54,7 @@ TASKS: dict[str, type[Task]] = {
     "scifar10": SCIFAR10,
     "imdb": IMDb,
     "listops": ListOps,
+    "pathfinder": Pathfinder,
     "shakespeare": Shakespeare,
     "tinyshakespeare": TinyShakespeare,
     "kws-digits": KWSDigits,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float, Int, UInt
-from persistor.data import cifar10, mnist
+from persistor.data import cifar10, mnist, pathfinder
 from persistor.errors import PersistorError
 from persistor.model.backbone import Pooling
 from persistor.sequence import Dense, Indexed
@@ -133,5 +133,32 @@ class SCIFAR10:
         return ColourImages(jnp.asarray(pixels[part]), jnp.asarray(classes[part], jnp.int32))
 
     def with_length(self, length: int) -> SCIFAR10:
+        """An image has the length it has."""
+        raise PersistorError(f"an image has 1,024 pixels, not {length}; leave the length out")
+
+
+@dataclass(frozen=True)
+class Pathfinder:
+    """Does a dashed path connect the two discs? 1,024 pixels, row by row."""
+
+    summary: ClassVar[str] = "does a dashed path connect two discs, pixel by pixel"
+    inputs: ClassVar[int] = 1
+    outputs: ClassVar[int] = 2
+    objective: ClassVar[Objective] = Classification()
+    pooling: ClassVar[Pooling] = Pooling.MEAN
+    steps: ClassVar[int] = 100_000
+    state: ClassVar[int] = 32
+    blocks: ClassVar[int] = 3
+    chance: ClassVar[float] = 0.5
+    data: ClassVar[str | None] = "pathfinder"
+    picture: ClassVar[tuple[int, int]] = (32, 32)
+    classes: ClassVar[tuple[str, ...]] = ("not connected", "connected")
+
+    def split(self, name: str) -> GreyImages:
+        """160,000 / 20,000 / 20,000 pictures."""
+        pixels, connected = pathfinder.load(name)
+        return GreyImages(jnp.asarray(pixels), jnp.asarray(connected, jnp.int32))
+
+    def with_length(self, length: int) -> Pathfinder:
         """An image has the length it has."""
         raise PersistorError(f"an image has 1,024 pixels, not {length}; leave the length out")

@@ -1,0 +1,39 @@
+"""Pathfinder (Linsley et al., 2018) with the settings of Long Range Arena: 200,000 pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from persistor.data import pathfinder_images as images
+from persistor.data.dataset import DataSet, File
+from persistor.data.parts import Report
+from persistor.errors import PersistorError
+
+SIZES = images.SIZES
+
+
+def _make(folder: Path, report: Report) -> None:
+    images.write(folder, report=report)
+
+
+PATHFINDER = DataSet(
+    name="pathfinder",
+    summary="200,000 pictures of dashed paths, 32 x 32 grey levels",
+    forms=(tuple(File(f"pathfinder32_{name}.npy") for name in SIZES),),
+    make=_make,
+)
+
+
+def load(name: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The pictures of a part, one row of 1,024 bytes each, and whether the discs are connected."""
+    path = PATHFINDER.locate()[list(SIZES).index(name)]
+    pictures, connected = images.read(path)
+    if len(connected) != SIZES[name] or connected.max() > 1:
+        raise PersistorError(
+            f"{path} should hold {SIZES[name]:,} pictures and answers 0 and 1; remove it, and "
+            "`persistor data fetch pathfinder` makes it again"
+        )
+    return pictures.reshape(len(pictures), -1), connected
