@@ -11,6 +11,8 @@ ROOT = Path(persistor.__file__).parent
 # Each layer may import from those before it.
 LAYERS = [
     {"errors"},
+    {"files"},
+    {"data"},
     {"arrays"},
     {"layers", "surrogate", "transition"},
     {"sequence"},

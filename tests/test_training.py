@@ -17,9 +17,10 @@ import optax
 import pytest
 
 from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, load_best, train
+from persistor.files import write_atomically
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
 from persistor.training import Trainer, loop
-from persistor.training.checkpoint import load_arrays, save_arrays, write_atomically
+from persistor.training.checkpoint import load_arrays, save_arrays
 from persistor.training.run import all_runs
 from persistor.training.schedule import annealed_epsilon, learning_rate, warmup_steps
 

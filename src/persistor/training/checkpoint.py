@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,41 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from persistor.errors import PersistorError
+from persistor.files import write_atomically
+from persistor.files import writing as writing  # the command line looks for it here
 
 T = TypeVar("T")
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary name, flush to disk, rename: readers see the old file or the new."""
-    with writing(path.parent):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-
-
-@contextlib.contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turn a disk that is full or closed to us into a line that says so."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            reason = "the disk is full; make room and run the same command again"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            reason = "it may not be written to; choose another folder with --runs"
-        else:
-            raise
-        raise PersistorError(
-            f"cannot write to {folder}: {reason} (what was saved stands)"
-        ) from None
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -24,14 +24,9 @@ import equinox as eqx
 
 from persistor.errors import PersistorError
 from persistor.experiment import Experiment
+from persistor.files import write_atomically, writing
 from persistor.model import Backbone
-from persistor.training.checkpoint import (
-    load_arrays,
-    read_json,
-    write_atomically,
-    write_json,
-    writing,
-)
+from persistor.training.checkpoint import load_arrays, read_json, write_json
 
 
 def runs_folder(chosen: Path | None = None) -> Path:
