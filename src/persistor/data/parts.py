@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -32,7 +32,7 @@ def silent(done: int, total: int) -> None:
 
 def in_order(
     work: Callable[[A], B], items: Iterable[A], processes: int | None = None
-) -> Iterator[B]:
+) -> Generator[B]:
     """`map(work, items)` in processes, a few items ahead of the reader; all cores by default."""
     processes = processes or os.cpu_count() or 1
     if processes == 1:

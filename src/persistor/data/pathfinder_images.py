@@ -1,0 +1,314 @@
+"""Pathfinder (Linsley et al., 2018): do two discs lie on the same dashed path?
+
+The 32 x 32 setting of Long Range Arena (Tay et al., 2020), with its publisher's names. Two contours
+of 14 paddles begin 7 pixels apart and wind, with turns of density cos^2, touching nothing; short
+ones distract. One disc is at the beginning of a contour, the other at its end or at the end of the
+other contour. Neighbours on a contour are at most 2 pixels apart, all other paddles 2.25 or more:
+so the picture always answers the question.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from persistor.data.parts import Parts, Report, silent
+from persistor.errors import PersistorError
+from persistor.files import replacing, writing
+
+SIZE = 32  # pixels
+PADDING = 1
+SEED_DISTANCE = 7.0
+CONTOUR_LENGTH = 14  # paddles
+PADDLE_LENGTH = 2
+PADDLE_MARGIN = 1.0  # free pixels before and after a paddle
+PADDLE_CONTRAST = 0.75
+CONTINUITY = 1.0
+DISTRACTOR_LENGTH = CONTOUR_LENGTH // 3
+DISTRACTORS = 20 // DISTRACTOR_LENGTH  # fewer where there is no room
+MARKER_RADIUS = 1.5
+ANTIALIAS = 2
+
+CLEARANCE = 2.25  # between paddles that are not neighbours; neighbours are at most 2 apart
+LOWEST = PADDING + PADDLE_MARGIN
+HIGHEST = SIZE - LOWEST
+TARGETS = 2 * CONTOUR_LENGTH
+PADDLES = TARGETS + DISTRACTORS * DISTRACTOR_LENGTH
+TURNS = 16  # tries of a paddle's direction
+BACK = 2  # paddles of each contour taken back, at most, where none of them fits
+RESTARTS = 0.02  # share of such cases in which both contours begin anew
+PLACES = 24  # tries of a distractor's first paddle
+RETRIALS = 6  # tries of a distractor
+TOGETHER = 250  # pairs of contours grown at a time
+ABSENT = 1e3  # where paddles are that are not there
+
+SIZES = {"train": 160_000, "valid": 20_000, "test": 20_000}
+PART = 1_000  # pictures
+RECORD = np.dtype([("label", np.uint8), ("image", np.uint8, (SIZE, SIZE))])
+
+Points = NDArray[np.complex64]  # x + iy, in pixels from the corner
+Rows = NDArray[np.intp]
+
+
+@dataclass
+class Scenes:
+    """Pictures as geometry; paddle 2 i + c is number i of contour c, the distractors follow."""
+
+    paddles: Points  # (n, PADDLES, 3): first, middle and last point
+    markers: Points  # (n, 2)
+    labels: NDArray[np.uint8]
+
+
+def draw_scenes(rng: np.random.Generator, labels: NDArray[np.uint8]) -> Scenes:
+    """Scenes with these answers: 1 where the discs share a contour."""
+    rows = np.arange(len(labels))
+    paddles = np.full((len(labels), PADDLES, 3), ABSENT, np.complex64)
+    paddles[:, :TARGETS] = _contours(rng, len(labels))
+    for number in range(DISTRACTORS):
+        _add_distractor(paddles, TARGETS + number * DISTRACTOR_LENGTH, rng)
+    origin = rng.integers(0, 2, len(labels))
+    terminal = np.where(labels == 1, origin, 1 - origin)
+    begins, ends = paddles[rows, origin, 0], paddles[rows, TARGETS - 2 + terminal, 2]
+    return Scenes(paddles, np.stack([begins, ends], 1), labels)
+
+
+def _contours(rng: np.random.Generator, count: int) -> Points:
+    """Pairs of contours, grown by turns, which take back some paddles where they get stuck."""
+    paddles = np.full((TOGETHER, TARGETS, 3), ABSENT, np.complex64)
+    column = np.zeros(TOGETHER, np.intp)  # of the paddle to come
+    rows = anew = np.arange(TOGETHER)
+    found: list[Points] = []
+    while sum(map(len, found)) < count:
+        column[anew] = 2
+        paddles[anew, :2] = _first_paddles(rng, len(anew))
+        paddles[np.arange(TARGETS) >= column[:, None]] = ABSENT
+        placed = _extend(paddles, rows, column, column - 2, rng)
+        stuck = rows[~placed]
+        column += placed
+        column[stuck] = np.maximum(column[stuck] - 2 * rng.integers(1, BACK + 1, len(stuck)), 2)
+        done = rows[column == TARGETS]
+        found.append(paddles[done])
+        anew = np.concatenate([done, stuck[rng.random(len(stuck)) < RESTARTS]])
+    return np.concatenate(found)[:count]
+
+
+def _first_paddles(rng: np.random.Generator, count: int) -> Points:
+    """The first of both contours: near the middle, where they are always free."""
+    corner = 2 * SEED_DISTANCE * (1 + 1j)
+    one = corner + _anywhere(rng, count, SIZE - 4 * SEED_DISTANCE)
+    other = one + SEED_DISTANCE * _direction(rng, count)
+    return np.stack([_paddle(begin, _direction(rng, count)) for begin in (one, other)], 1)
+
+
+def _add_distractor(paddles: Points, first: int, rng: np.random.Generator) -> None:
+    """One short contour each, where there is room for it."""
+
+    def anywhere(some: Rows) -> Points:
+        begin = LOWEST * (1 + 1j) + _anywhere(rng, len(some), HIGHEST - LOWEST)
+        return _paddle(begin, _direction(rng, len(some)))
+
+    missing = np.arange(len(paddles))
+    for _ in range(RETRIALS):
+        column = np.full(len(missing), first)
+        rows = missing[_place(paddles, missing, column, None, anywhere, PLACES)]
+        for later in range(first + 1, first + DISTRACTOR_LENGTH):
+            column = np.full(len(rows), later)
+            rows = rows[_extend(paddles, rows, column, column - 1, rng)]
+        missing = np.setdiff1d(missing, rows)
+        paddles[missing, first:] = ABSENT
+
+
+def _extend(
+    paddles: Points, rows: Rows, column: Rows, previous: Rows, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Add a paddle after another, turned by an angle of density cos^2; where that was possible."""
+
+    def turned(some: Rows) -> Points:
+        first, _, last = paddles[rows[some], previous[some]].T
+        ahead = (last - first) / PADDLE_LENGTH
+        turn = np.interp(rng.random(len(some)), _TURN_SHARES, _TURN_ANGLES)
+        direction = ahead * np.exp(1j * turn)
+        return _paddle(last + PADDLE_MARGIN * (ahead + direction), direction)
+
+    return _place(paddles, rows, column, previous, turned, TURNS)
+
+
+def _place(
+    paddles: Points,
+    rows: Rows,
+    column: Rows,
+    neighbour: Rows | None,
+    propose: Callable[[Rows], Points],
+    tries: int,
+) -> NDArray[np.bool_]:
+    """Put the first proposal that is free into each row's column; where there was one."""
+    missing = np.arange(len(rows))
+    for _ in range(tries):
+        proposal = propose(missing)
+        free = _inside(proposal)
+        some = missing[free]
+        free[free] = _clear(
+            proposal[free], paddles[rows[some]], None if neighbour is None else neighbour[some]
+        )
+        some = missing[free]
+        paddles[rows[some], column[some]] = proposal[free]
+        missing = missing[~free]
+        if not len(missing):
+            break
+    placed = np.ones(len(rows), bool)
+    placed[missing] = False
+    return placed
+
+
+def _inside(paddle: Points) -> NDArray[np.bool_]:
+    nearest = np.minimum(paddle.real, paddle.imag).min(1)
+    farthest = np.maximum(paddle.real, paddle.imag).max(1)
+    return (nearest >= LOWEST) & (farthest <= HIGHEST)
+
+
+def _clear(paddle: Points, others: Points, neighbour: Rows | None) -> NDArray[np.bool_]:
+    """Whether a paddle keeps its distance from the others, but for its neighbour."""
+    apart = paddle[:, :, None, None] - others[:, None]
+    close = apart.real**2 + apart.imag**2 < CLEARANCE**2
+    if neighbour is not None:
+        close[np.arange(len(close)), :, neighbour] = False
+    return ~close.any((1, 2, 3))
+
+
+def _paddle(begin: NDArray[np.complexfloating], direction: NDArray[np.complexfloating]) -> Points:
+    along = PADDLE_LENGTH * np.array([0, 0.5, 1])
+    return (begin[:, None] + along * direction[:, None]).astype(np.complex64)
+
+
+def _direction(rng: np.random.Generator, count: int) -> NDArray[np.complex128]:
+    return np.exp(2j * np.pi * rng.random(count))
+
+
+def _anywhere(rng: np.random.Generator, count: int, width: float) -> NDArray[np.complex128]:
+    return width * (rng.random(count) + 1j * rng.random(count))
+
+
+# The distribution of turns, to be inverted: the integral of cos^2(continuity * angle).
+_TURN_ANGLES = np.linspace(-np.pi / 2, np.pi / 2, 1_001) / CONTINUITY
+_TURN_SHARES = 0.5 + (_TURN_ANGLES * CONTINUITY + np.sin(2 * _TURN_ANGLES * CONTINUITY) / 2) / np.pi
+
+
+def _lanczos() -> NDArray[np.float32]:
+    """The matrix that takes a row at `ANTIALIAS` times the resolution to its pixels (Lanczos 3)."""
+    fine = (np.arange(ANTIALIAS * SIZE) + 0.5) / ANTIALIAS
+    apart = fine - (np.arange(SIZE) + 0.5)[:, None]
+    weights = np.sinc(apart) * np.sinc(apart / 3) * (np.abs(apart) < 3)
+    return (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+
+
+_REDUCE = _lanczos()
+_ALONG = np.linspace(0, 1, ANTIALIAS * PADDLE_LENGTH + 1, dtype=np.float32)
+_AROUND = np.arange(-ANTIALIAS * 2, ANTIALIAS * 2 + 1)
+_DISC = (_AROUND + 1j * _AROUND[:, None]).ravel()
+
+
+def render(scenes: Scenes) -> NDArray[np.uint8]:
+    """Pictures (n, SIZE, SIZE): drawn at twice the resolution, then reduced."""
+    first, last = scenes.paddles[..., 0], scenes.paddles[..., 2]
+    lines = first[..., None] + _ALONG * (last - first)[..., None]
+    fine = np.zeros((len(lines), ANTIALIAS * SIZE, ANTIALIAS * SIZE), np.float32)
+    picture, paddle, step = np.nonzero(lines.real < ABSENT / 2)
+    dots = ANTIALIAS * lines[picture, paddle, step]
+    fine[picture, dots.imag.astype(np.intp), dots.real.astype(np.intp)] = PADDLE_CONTRAST
+    centres = ANTIALIAS * scenes.markers[..., None]
+    cells = np.floor(centres.real) + 1j * np.floor(centres.imag) + _DISC
+    within = np.abs(cells + (0.5 + 0.5j) - centres) <= ANTIALIAS * MARKER_RADIUS
+    picture, marker, cell = np.nonzero(within)
+    dots = cells[picture, marker, cell]
+    fine[picture, dots.imag.astype(np.intp), dots.real.astype(np.intp)] = 1
+    reduced = _REDUCE @ fine @ _REDUCE.T
+    return np.rint(255 * np.clip(reduced, 0, 1)).astype(np.uint8)
+
+
+def part(seed: int, index: int) -> bytes:
+    """Pictures number `index` of a seed's endless set: `PART` records, half of them connected."""
+    rng = np.random.default_rng([seed, index])
+    labels = rng.permutation(np.arange(PART) % 2).astype(np.uint8)
+    records = np.empty(PART, RECORD)
+    records["label"], records["image"] = labels, render(draw_scenes(rng, labels))
+    return records.tobytes()
+
+
+def write(
+    folder: Path,
+    sizes: Mapping[str, int] = SIZES,
+    *,
+    seed: int = 0,
+    report: Report = silent,
+    processes: int | None = None,
+) -> dict[str, Path]:
+    """Make a file a split, each an .npy of records. Files that are all there are left alone."""
+    if seed < 0:
+        raise PersistorError(f"seed is {seed}; it must not be negative")
+    paths = {name: folder / f"pathfinder32_{name}.npy" for name in sizes}
+    if all(path.exists() for path in paths.values()):
+        return paths
+    parts = Parts(functools.partial(part, seed), folder, f"pathfinder {seed}")
+    total, done, waiting = sum(sizes.values()), 0, b""
+    with contextlib.closing(parts.stream(processes)) as stream, contextlib.ExitStack() as stack:
+        for name, size in sizes.items():
+            file = stack.enter_context(replacing(paths[name], parts.folder))
+            file.write(_header(size))
+            missing = size * RECORD.itemsize
+            while missing:
+                waiting = waiting or next(stream)
+                some, waiting = waiting[:missing], waiting[missing:]
+                file.write(some)
+                missing -= len(some)
+                done += len(some) // RECORD.itemsize
+                report(done, total)
+    parts.remove()
+    return paths
+
+
+def _header(size: int) -> bytes:
+    """What stands before so many records in an .npy file."""
+    header = io.BytesIO()
+    described = np.lib.format.header_data_from_array_1_0(np.empty(0, RECORD))
+    np.lib.format.write_array_header_1_0(header, described | {"shape": (size,)})
+    return header.getvalue()
+
+
+def read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Pictures (n, 32, 32) and labels (n,) of a file, left on disk until they are looked at."""
+    try:
+        records = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise PersistorError(f"{path} cannot be read as an .npy file: {error}") from None
+    if not isinstance(records, np.ndarray) or records.dtype != RECORD or records.ndim != 1:
+        raise PersistorError(
+            f"{path} does not hold pictures of Pathfinder; remove it, make it again"
+        )
+    return records["image"], records["label"]
+
+
+def draw_sheet(
+    images: NDArray[np.uint8], labels: NDArray[np.uint8], path: Path, rows: int = 4
+) -> None:
+    """A picture of some examples: connected ones on the left, others on the right."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 6.4), layout="constrained")
+    titles = {1: "connected", 0: "not connected"}
+    for axes, (label, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+        some = images[np.flatnonzero(labels == label)[: rows * rows]]
+        sheet = np.full((rows * rows, SIZE + 2, SIZE + 2), 96, np.uint8)
+        sheet[: len(some), 1:-1, 1:-1] = some
+        sheet = sheet.reshape(rows, rows, SIZE + 2, SIZE + 2).swapaxes(1, 2)
+        side = rows * (SIZE + 2)
+        axes.imshow(sheet.reshape(side, side), cmap="gray", vmin=0, vmax=255)
+        axes.set(title=title, xticks=[], yticks=[])
+    with writing(path.parent):
+        figure.savefig(path, dpi=110)
