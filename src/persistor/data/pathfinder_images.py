@@ -179,7 +179,7 @@ def _clear(paddle: Points, others: Points, neighbour: Rows | None) -> NDArray[np
     close = apart.real**2 + apart.imag**2 < CLEARANCE**2
     if neighbour is not None:
         close[np.arange(len(close)), :, neighbour] = False
-    return ~close.any((1, 2, 3))
+    return np.logical_not(close.any((1, 2, 3)))
 
 
 def _paddle(begin: NDArray[np.complexfloating], direction: NDArray[np.complexfloating]) -> Points:
