@@ -47,9 +47,17 @@ class Train:
       persistor train parity --epsilon -1 --state 4 --steps 1500
       persistor train copy-first-discrete --length 1000 --cell alpha-cmru
       persistor train copy-first-noisy --cell mingru,cmru --blocks 4 --state 16
+      persistor train --data sounds/ --cell cmru --state 16
     """
 
-    task: Annotated[Positional[str], arg(metavar="TASK", help="`persistor list` shows them.")]
+    task: Annotated[Positional[str], arg(metavar="TASK", help="`persistor list` shows them.")] = ""
+    data: Annotated[
+        Path | None,
+        arg(
+            help="Your own data in place of a task: an .npz file with x (N, T, F) and y, "
+            "a folder of sounds by class, or a text."
+        ),
+    ] = None
     cell: Annotated[
         str, arg(help="bmru, cmru, alpha-cmru, lru or mingru; several with commas.")
     ] = "cmru"
@@ -91,17 +99,8 @@ class Train:
     def experiment(self):
         """The experiment that these options stand for."""
         from persistor.experiment import Experiment, ModelSpec, TrainingSpec
-        from persistor.tasks import TASKS
 
-        if self.task not in TASKS:
-            raise unknown("task", self.task, TASKS)
-        kind = TASKS[self.task]
-        if self.length is None:
-            task = kind()
-        elif hasattr(kind, "length"):
-            task = kind(length=self.length)  # pyright: ignore[reportCallIssue]
-        else:
-            raise PersistorError(f"{self.task} has no single length; leave --length out")
+        task = self._task()
         model = ModelSpec(
             cells=tuple(self.cell.split(",")),
             state=task.state if self.state is None else self.state,
@@ -114,6 +113,23 @@ class Train:
         steps = task.steps if self.steps is None else self.steps
         training = TrainingSpec(steps=steps, anneal=self.anneal, batch=self.batch)
         return Experiment(task, model, training, self.seed)
+
+    def _task(self):
+        from persistor.tasks import TASKS, own_task
+
+        if self.data is not None:
+            if self.task:
+                raise PersistorError(f"give either {self.task} or --data, not both")
+            task = own_task(self.data)
+            return task if self.length is None else task.with_length(self.length)
+        if self.task not in TASKS:
+            raise unknown("task", self.task, TASKS)
+        kind = TASKS[self.task]
+        if self.length is None:
+            return kind()
+        if hasattr(kind, "length"):
+            return kind(length=self.length)  # pyright: ignore[reportCallIssue]
+        raise PersistorError(f"{self.task} has no single length; leave --length out")
 
     def run(self) -> int:
         """Train, and print the outcome."""

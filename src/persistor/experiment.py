@@ -14,7 +14,7 @@ import jax
 from persistor.cells import CELLS, Cell
 from persistor.errors import PersistorError, unknown
 from persistor.model import Backbone
-from persistor.tasks import TASKS, Task
+from persistor.tasks import KINDS, Task
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,10 @@ class Experiment:
         try:
             task = dict(value["task"])
             name = task.pop("name")
-            if name not in TASKS:
-                raise unknown("task", name, TASKS)
+            if name not in KINDS:
+                raise unknown("task", name, KINDS)
             return Experiment(
-                task=TASKS[name](**_tuples(task)),
+                task=KINDS[name](**_tuples(task)),
                 model=ModelSpec(**_tuples(value["model"])),
                 training=TrainingSpec(**value["training"]),
                 seed=value["seed"],
@@ -184,7 +184,7 @@ def build_cell(name: str, width: int, state: int, epsilon: float | None, *, key)
 
 def task_name(task: Task) -> str:
     """The registered name of a task."""
-    return next(name for name, kind in TASKS.items() if type(task) is kind)
+    return next(name for name, kind in KINDS.items() if type(task) is kind)
 
 
 def _has_epsilon(cell: type) -> bool:

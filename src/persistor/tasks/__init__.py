@@ -11,11 +11,13 @@ from persistor.tasks.copy_first import (
 from persistor.tasks.images import PMNIST, PMNIST24, PMNIST36, SCIFAR10, SMNIST, Pathfinder
 from persistor.tasks.keywords import KWSAll, KWSDigits, KWSYes
 from persistor.tasks.listops import ListOps
+from persistor.tasks.own import OWN, own_task
 from persistor.tasks.parity import Parity
 from persistor.tasks.task import Batch, Objective, Split, Task
 from persistor.tasks.text import IMDb, Shakespeare, TinyShakespeare
 
 __all__ = [
+    "KINDS",
     "PMNIST",
     "PMNIST24",
     "PMNIST36",
@@ -39,6 +41,7 @@ __all__ = [
     "Split",
     "Task",
     "TinyShakespeare",
+    "own_task",
 ]
 
 TASKS: dict[str, type[Task]] = {
@@ -61,3 +64,4 @@ TASKS: dict[str, type[Task]] = {
     "kws-yes": KWSYes,
     "kws-all": KWSAll,
 }
+KINDS: dict[str, type[Task]] = {**TASKS, **OWN}  # what an experiment may be on

@@ -26,7 +26,7 @@ class Features(eqx.Module):
     """Features in half precision, made to have mean 0 and deviation 1 when they are used."""
 
     features: Float[Array, "n t c"]
-    targets: Int[Array, " n"]
+    targets: Int[Array, " n"] | Float[Array, "n o"]
     mean: Float[Array, " c"]
     deviation: Float[Array, " c"]
 

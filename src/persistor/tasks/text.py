@@ -10,6 +10,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from persistor.arrays import Array, Int, UInt
 from persistor.data import imdb, shakespeare
@@ -113,7 +114,7 @@ class Windows(eqx.Module):
         return Batch(Indexed(jnp.eye(self.kinds), ids[:, :-1]), ids[:, 1:])
 
 
-def windows(name: str, text: bytes, alphabet: bytes, length: int) -> Windows:
+def windows(name: str, text: NDArray[np.uint8], kinds: int, length: int) -> Windows:
     """The first 90%, the next 5% or the last 5% of a text.
 
     Training sees pieces from anywhere; validation and test go through theirs once.
@@ -125,10 +126,14 @@ def windows(name: str, text: bytes, alphabet: bytes, length: int) -> Windows:
             f"{len(text):,} characters are too few: a twentieth of them must be more than the "
             f"{length:,} of a sequence"
         )
+    return Windows(jnp.asarray(part), kinds, length, 1 if name == "train" else length)
+
+
+def _numbered(text: bytes) -> NDArray[np.uint8]:
+    """Shakespeare's characters as their places in the alphabet."""
     numbers = np.zeros(256, np.uint8)
-    numbers[np.frombuffer(alphabet, np.uint8)] = np.arange(len(alphabet))
-    ids = numbers[np.frombuffer(part, np.uint8)]
-    return Windows(jnp.asarray(ids), len(alphabet), length, 1 if name == "train" else length)
+    numbers[np.frombuffer(shakespeare.ALPHABET, np.uint8)] = np.arange(len(shakespeare.ALPHABET))
+    return numbers[np.frombuffer(text, np.uint8)]
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ class Shakespeare:
 
     def split(self, name: str) -> Windows:
         """90 / 5 / 5% of the text, in one piece each."""
-        return windows(name, shakespeare.load_works(), shakespeare.ALPHABET, self.length)
+        return windows(name, _numbered(shakespeare.load_works()), self.inputs, self.length)
 
     def with_length(self, length: int) -> Shakespeare:
         """The same task with longer or shorter pieces."""
@@ -170,4 +175,4 @@ class TinyShakespeare(Shakespeare):
 
     def split(self, name: str) -> Windows:
         """90 / 5 / 5% of the text, in one piece each."""
-        return windows(name, shakespeare.load_tiny(), shakespeare.ALPHABET, self.length)
+        return windows(name, _numbered(shakespeare.load_tiny()), self.inputs, self.length)
