@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import distance
 
 from persistor import PersistorError
 from persistor.data import pathfinder_images as pathfinder
 from persistor.data.pathfinder_images import PART, SIZES, Scenes, draw_scenes, render
 
-FINE = 16  # dots a pixel in the test's own drawing
-TOUCH = 1.06  # pixels: more than half of a gap, less than half of the way to anything else
+FINE = 8  # dots a pixel in the test's own drawing
 SPLITS = {"train": 50, "valid": 20, "test": 10}
 
 
@@ -23,7 +24,7 @@ def few_at_a_time(monkeypatch):
 
 @pytest.fixture(scope="module")
 def scenes():
-    return draw_scenes(np.random.default_rng(11), (np.arange(60) % 2).astype(np.uint8))
+    return draw_scenes(np.random.default_rng(11), (np.arange(40) % 2).astype(np.uint8))
 
 
 def there(scenes, picture):
@@ -41,18 +42,17 @@ def drawn_fine(paddles):
 
 
 def test_the_discs_are_connected_where_the_label_says_so(scenes):
+    """Read from the drawing alone: paddles within a gap of each other belong together."""
     for picture, label in enumerate(scenes.labels):
-        away = ndimage.distance_transform_edt(~drawn_fine(there(scenes, picture)))
-        islands, count = ndimage.label(away <= TOUCH * FINE)
-        one, other = (
-            islands[int(FINE * point.imag), int(FINE * point.real)]
-            for point in scenes.markers[picture]
-        )
-        assert one > 0
-        assert other > 0
-        assert (one == other) == bool(label)
-        distractors = (len(there(scenes, picture)) - 28) / 4
-        assert count == 2 + distractors  # nothing touches anything else
+        paddles = there(scenes, picture)
+        dots = paddles[:, :1] + np.linspace(0, 1, 33) * (paddles[:, 2:] - paddles[:, :1])
+        flat = np.stack([dots.real, dots.imag], -1).reshape(-1, 2)
+        apart = distance.cdist(flat, flat).reshape(len(dots), 33, len(dots), 33).min((1, 3))
+        assert not ((apart > 2.01) & (apart < 2.18)).any()  # no doubt about any two paddles
+        count, islands = connected_components(apart <= 2.01)
+        near = [np.abs(dots - point).min(1).argmin() for point in scenes.markers[picture]]
+        assert (islands[near[0]] == islands[near[1]]) == bool(label)
+        assert count == 2 + (len(paddles) - 28) / 4  # nothing touches anything else
 
 
 def test_contours_are_the_publishers(scenes):
@@ -85,7 +85,7 @@ def test_turns_have_density_cos_squared():
 
 def test_what_is_drawn_is_what_is_there(scenes):
     images = render(scenes)
-    assert images.shape == (60, 32, 32)
+    assert images.shape == (40, 32, 32)
     for picture, image in enumerate(images):
         paddles = there(scenes, picture)
         away = ndimage.distance_transform_edt(~drawn_fine(paddles)) / FINE

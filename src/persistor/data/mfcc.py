@@ -193,5 +193,6 @@ def _chunks(each: Iterator[Clip]) -> Iterator[tuple[Clip, ...]]:
 
 
 def _chunk(some: tuple[Clip, ...]) -> tuple[list[str], NDArray[np.float32]]:
-    signals = np.stack([read_clip(sound, name) for name, sound in some])
-    return [name for name, _ in some], mfcc(signals)
+    # One at a time: a clip's frames fit into the cache, a thousand's do not.
+    coefficients = [mfcc(read_clip(sound, name)) for name, sound in some]
+    return [name for name, _ in some], np.stack(coefficients)

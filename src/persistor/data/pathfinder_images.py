@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,10 +41,10 @@ LOWEST = PADDING + PADDLE_MARGIN
 HIGHEST = SIZE - LOWEST
 TARGETS = 2 * CONTOUR_LENGTH
 PADDLES = TARGETS + DISTRACTORS * DISTRACTOR_LENGTH
-TURNS = 16  # tries of a paddle's direction
-BACK = 2  # paddles of each contour taken back, at most, where none of them fits
-RESTARTS = 0.02  # share of such cases in which both contours begin anew
-PLACES = 24  # tries of a distractor's first paddle
+FAN = 16  # directions of a paddle tried together
+BACK = 3  # paddles of each contour taken back, at most, where none of them fits
+RESTARTS = 0.05  # share of such cases in which both contours begin anew
+PLACES = 12  # tries of a distractor's first paddle
 RETRIALS = 6  # tries of a distractor
 TOGETHER = 250  # pairs of contours grown at a time
 ABSENT = 1e3  # where paddles are that are not there
@@ -102,22 +102,23 @@ def _contours(rng: np.random.Generator, count: int) -> Points:
 def _first_paddles(rng: np.random.Generator, count: int) -> Points:
     """The first of both contours: near the middle, where they are always free."""
     corner = 2 * SEED_DISTANCE * (1 + 1j)
-    one = corner + _anywhere(rng, count, SIZE - 4 * SEED_DISTANCE)
-    other = one + SEED_DISTANCE * _direction(rng, count)
-    return np.stack([_paddle(begin, _direction(rng, count)) for begin in (one, other)], 1)
+    one = corner + _anywhere(rng, (count,), SIZE - 4 * SEED_DISTANCE)
+    other = one + SEED_DISTANCE * _direction(rng, (count,))
+    return _paddle(np.stack([one, other], 1), _direction(rng, (count, 2)))
 
 
 def _add_distractor(paddles: Points, first: int, rng: np.random.Generator) -> None:
     """One short contour each, where there is room for it."""
 
     def anywhere(some: Rows) -> Points:
-        begin = LOWEST * (1 + 1j) + _anywhere(rng, len(some), HIGHEST - LOWEST)
-        return _paddle(begin, _direction(rng, len(some)))
+        shape = (len(some), PLACES)
+        begin = LOWEST * (1 + 1j) + _anywhere(rng, shape, HIGHEST - LOWEST)
+        return _paddle(begin, _direction(rng, shape))
 
     missing = np.arange(len(paddles))
     for _ in range(RETRIALS):
         column = np.full(len(missing), first)
-        rows = missing[_place(paddles, missing, column, None, anywhere, PLACES)]
+        rows = missing[_place(paddles, missing, column, None, (anywhere,))]
         for later in range(first + 1, first + DISTRACTOR_LENGTH):
             column = np.full(len(rows), later)
             rows = rows[_extend(paddles, rows, column, column - 1, rng)]
@@ -128,16 +129,28 @@ def _add_distractor(paddles: Points, first: int, rng: np.random.Generator) -> No
 def _extend(
     paddles: Points, rows: Rows, column: Rows, previous: Rows, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Add a paddle after another, turned by an angle of density cos^2; where that was possible."""
+    """Add a paddle after another, turned by an angle of density cos^2; where that was possible.
 
-    def turned(some: Rows) -> Points:
-        first, _, last = paddles[rows[some], previous[some]].T
+    Where the first angle is not free, a fan of them is tried in a random order in which likelier
+    ones come early: so the angle has that density among those that are free.
+    """
+
+    def turned(some: Rows, angle: NDArray[np.float64]) -> Points:
+        first, _, last = paddles[rows[some], previous[some]].T[..., None]
         ahead = (last - first) / PADDLE_LENGTH
-        turn = np.interp(rng.random(len(some)), _TURN_SHARES, _TURN_ANGLES)
-        direction = ahead * np.exp(1j * turn)
+        direction = ahead * np.exp(1j * angle)
         return _paddle(last + PADDLE_MARGIN * (ahead + direction), direction)
 
-    return _place(paddles, rows, column, previous, turned, TURNS)
+    def one(some: Rows) -> Points:
+        return turned(some, np.interp(rng.random((len(some), 1)), _TURN_SHARES, _TURN_ANGLES))
+
+    def fan(some: Rows) -> Points:
+        angle = (np.arange(FAN) + rng.random((len(some), FAN))) / FAN - 0.5
+        order = rng.exponential(size=angle.shape) / np.cos(np.pi * angle) ** 2
+        angle = np.take_along_axis(angle, order.argsort(1), 1)
+        return turned(some, angle * np.pi / CONTINUITY)
+
+    return _place(paddles, rows, column, previous, (one, fan))
 
 
 def _place(
@@ -145,54 +158,61 @@ def _place(
     rows: Rows,
     column: Rows,
     neighbour: Rows | None,
-    propose: Callable[[Rows], Points],
-    tries: int,
+    proposals: Sequence[Callable[[Rows], Points]],
 ) -> NDArray[np.bool_]:
-    """Put the first proposal that is free into each row's column; where there was one."""
+    """Put the first proposal that is free into each row's column; where there was one.
+
+    A proposal function gives, for some of the rows, several paddles each: (n, k, 3).
+    """
     missing = np.arange(len(rows))
-    for _ in range(tries):
+    for propose in proposals:
         proposal = propose(missing)
         free = _inside(proposal)
-        some = missing[free]
-        free[free] = _clear(
-            proposal[free], paddles[rows[some]], None if neighbour is None else neighbour[some]
-        )
-        some = missing[free]
-        paddles[rows[some], column[some]] = proposal[free]
-        missing = missing[~free]
-        if not len(missing):
-            break
+        row, number = np.nonzero(free)
+        some = missing[row]
+        next_to = None if neighbour is None else neighbour[some]
+        free[row, number] = _clear(proposal[row, number], paddles[rows[some]], next_to)
+        found, first = free.any(1), free.argmax(1)
+        some = missing[found]
+        paddles[rows[some], column[some]] = proposal[found, first[found]]
+        missing = missing[~found]
     placed = np.ones(len(rows), bool)
     placed[missing] = False
     return placed
 
 
 def _inside(paddle: Points) -> NDArray[np.bool_]:
-    nearest = np.minimum(paddle.real, paddle.imag).min(1)
-    farthest = np.maximum(paddle.real, paddle.imag).max(1)
+    nearest = np.minimum(paddle.real, paddle.imag).min(-1)
+    farthest = np.maximum(paddle.real, paddle.imag).max(-1)
     return (nearest >= LOWEST) & (farthest <= HIGHEST)
 
 
 def _clear(paddle: Points, others: Points, neighbour: Rows | None) -> NDArray[np.bool_]:
-    """Whether a paddle keeps its distance from the others, but for its neighbour."""
-    apart = paddle[:, :, None, None] - others[:, None]
-    close = apart.real**2 + apart.imag**2 < CLEARANCE**2
+    """Whether a paddle (n, 3) keeps its distance from others (n, k, 3), but for its neighbour."""
     if neighbour is not None:
-        close[np.arange(len(close)), :, neighbour] = False
-    return ~close.any((1, 2, 3))
+        others[np.arange(len(others)), neighbour] = ABSENT
+    points = others.reshape(len(others), 1, 3 * others.shape[1])
+    across = np.ascontiguousarray(points.real) - paddle.real[:, :, None]
+    down = np.ascontiguousarray(points.imag) - paddle.imag[:, :, None]
+    across *= across
+    down *= down
+    across += down
+    return across.min((1, 2)) >= CLEARANCE**2
 
 
 def _paddle(begin: NDArray[np.complexfloating], direction: NDArray[np.complexfloating]) -> Points:
     along = PADDLE_LENGTH * np.array([0, 0.5, 1])
-    return (begin[:, None] + along * direction[:, None]).astype(np.complex64)
+    return (begin[..., None] + along * direction[..., None]).astype(np.complex64)
 
 
-def _direction(rng: np.random.Generator, count: int) -> NDArray[np.complex128]:
-    return np.exp(2j * np.pi * rng.random(count))
+def _direction(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.complex128]:
+    return np.exp(2j * np.pi * rng.random(shape))
 
 
-def _anywhere(rng: np.random.Generator, count: int, width: float) -> NDArray[np.complex128]:
-    return width * (rng.random(count) + 1j * rng.random(count))
+def _anywhere(
+    rng: np.random.Generator, shape: tuple[int, ...], width: float
+) -> NDArray[np.complex128]:
+    return width * (rng.random(shape) + 1j * rng.random(shape))
 
 
 # The distribution of turns, to be inverted: the integral of cos^2(continuity * angle).
