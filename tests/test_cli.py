@@ -1,15 +1,18 @@
 """The command line as its users meet it: results on stdout, one line for a mistake."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import jax
 import pytest
 
 from persistor.cli import main
 
+RESULTS = Path(__file__).parents[1] / "results"
 SMALL = ["--width", "16", "--state", "3", "--batch", "8"]
 TRAIN = ["train", "copy-first-discrete", "--length", "10", "--steps", "70", *SMALL]
 
@@ -77,6 +80,15 @@ def test_train_evaluate_inspect_list(capsys, tmp_path):
         (["train", "copy-first-discrete", "--steps", "0"], "at least 1"),
         (["evaluate", "nowhere"], "not a run folder"),
         (["inspect", "."], "not a run folder"),
+        (["reproduce"], "--list"),
+        (["reproduce", "party"], "did you mean parity"),
+        (["reproduce", "parity", "--budget", "2"], "such as 0.05"),
+        (["reproduce", "parity", "--budget", "half"], "such as 0.05"),
+        (["reproduce", "parity", "--seeds", "0"], "at least 1"),
+        (["reproduce", "parity", "--workers", "0"], "at least 1"),
+        (["reproduce", "parity", "--only", "cell=cmur"], "did you mean cmru"),
+        (["compare", "party"], "did you mean parity"),
+        (["figure", "smist"], "did you mean smnist"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(arguments, says, capsys, tmp_path):
@@ -86,6 +98,32 @@ def test_a_mistake_is_one_line_and_status_2(arguments, says, capsys, tmp_path):
     assert captured.err.count("\n") == 1
     assert says in captured.err
     assert not list(tmp_path.iterdir())
+
+
+def test_reproduce_compare_and_figure_read_what_is_there(capsys, tmp_path):
+    (done,) = RESULTS.glob("copy-first-discrete-L1000-cmru-eps1-d4-r1-seed0-*")
+    shutil.copytree(done, tmp_path / "runs" / done.name)
+    row = ["copy-first-discrete", "--only", "cell=cmru", "length=1000"]
+    assert call("reproduce", *row, "--seeds", 1, "--json") == 0
+    (repeated,) = json.loads(capsys.readouterr().out)["tables"]
+    assert repeated["entries"][0]["verdict"] == "inside"
+    assert call("compare", *row, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["tables"] == [repeated]
+    assert call("compare") == 0
+    shown = capsys.readouterr().out
+    assert "cmru L 1000                  100.00  1" in shown
+    assert "parity" not in shown
+    assert call("compare", "--runs", "elsewhere") == 0
+    assert "no run" in capsys.readouterr().out
+    assert call("reproduce", "--list", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)["tables"]["copy-first-discrete"]
+    assert (listed["runs"], listed["done"]) == (140, 1)
+    assert call("reproduce", "--list") == 0
+    assert "copy-first-discrete    140     1        0" in capsys.readouterr().out
+    assert call("figure", "copy-first", "--json") == 0
+    pdf, png = json.loads(capsys.readouterr().out)["figures"]
+    assert (tmp_path / pdf).read_bytes().startswith(b"%PDF")
+    assert (tmp_path / png).read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_runs_folder_that_cannot_be_written(capsys, tmp_path):

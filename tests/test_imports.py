@@ -27,7 +27,7 @@ LAYERS = [
     {"experiment"},
     {"training"},
     {"progress", "paper"},
-    {"demo"},
+    {"demo", "report"},
     {"cli"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -1,7 +1,9 @@
 """The paper's numbers, digit by digit, and everything that stands on them."""
 
 import csv
+import json
 import re
+import shutil
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,9 +11,13 @@ import latex
 import pytest
 
 from persistor import PersistorError
+from persistor.paper.comparison import FORMATS, compare
+from persistor.paper.outcomes import Outcome, find_outcomes
+from persistor.paper.presets import plan
 from persistor.paper.tables import table, tables
 from persistor.tasks import TASKS
 
+RESULTS = Path(__file__).parents[1] / "results"
 SOURCES = sorted((Path(__file__).parents[2] / "shared" / "paper").glob("*.txt"))
 
 
@@ -119,3 +125,118 @@ def test_rows_are_chosen_by_their_options():
 def test_wrong_choices_are_explained(name, filters, says):
     with pytest.raises(PersistorError, match=says):
         table(name).only(filters)
+
+
+def measured(name, values, budget=1.0, **row):
+    """Outcomes of one row of a table, a value a seed."""
+    chosen = table(name).row(**row)
+    return [Outcome(chosen.experiment(seed, budget), v) for seed, v in enumerate(values)]
+
+
+def entry_of(comparison, label):
+    (entry,) = [e for e in comparison.entries if comparison.table.label(e.row) == label]
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "chance"),
+    [
+        ([0.9874, 0.9371], "inside", None),  # the paper: 98.74 [93.72; 100.00]
+        ([0.93724], "inside", None),  # 93.72 to the digits that the paper prints
+        ([0.9], "worse", 1 / 3),
+        ([0.9, 0.9], "worse", 2 / 21),
+        ([0.9, 0.9, 0.9, 0.9, 0.9], "worse", 2 / 252),
+        ([0.5, 0.95], "worse", None),
+    ],
+)
+def test_ours_lies_in_the_papers_range_or_not(values, verdict, chance):
+    outcomes = measured("copy-first-discrete", values, cell="cmru", length="5000")
+    comparison = compare(table("copy-first-discrete"), outcomes)
+    entry = entry_of(comparison, "cmru L 5000")
+    assert entry.values == tuple(values)
+    assert entry.budget == 1
+    assert comparison.verdict(entry) == verdict
+    assert comparison.chance(entry) == chance
+
+
+def test_a_lower_error_is_better():
+    outcomes = measured("copy-first-clean", [0.01], cell="cmru", length="100")
+    comparison = compare(table("copy-first-clean"), outcomes)
+    assert comparison.verdict(entry_of(comparison, "cmru L 100")) == "better"
+
+
+def test_a_reduced_budget_never_stands_as_the_papers():
+    reduced = measured("parity", [1.0, 1.0], budget=0.05, cell="cmru", epsilon="-1")
+    only = compare(table("parity"), reduced)
+    cells = only.cells(entry_of(only, "cmru eps -1"))
+    assert cells[-1] == "5%"
+    assert "full" not in only.summary()
+    full = measured("parity", [0.99], cell="cmru", epsilon="-1")
+    both = compare(table("parity"), [*reduced, *full])
+    assert entry_of(both, "cmru eps -1").values == (0.99,)
+    asked = compare(table("parity"), [*reduced, *full], budget=0.05)
+    assert entry_of(asked, "cmru eps -1").values == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_every_format_says_the_same(form):
+    outcomes = measured("parity", [1.0, 0.75], budget=0.05, cell="cmru", epsilon="-1")
+    text = FORMATS[form](compare(table("parity"), outcomes))
+    for part in ("cmru eps -1", "87.50 [75.00; 100.00]", "100.00 [100.00; 100.00]", "-12.50", "5"):
+        assert part in text
+    assert text.count("49.88 [49.31; 50.53]") == 1
+
+
+def test_json_holds_everything():
+    outcomes = measured("parity", [1.0, 0.75], budget=0.05, cell="cmru", epsilon="-1")
+    value = compare(table("parity"), outcomes).to_json()
+    assert json.loads(json.dumps(value)) == value
+    first = value["entries"][0]
+    assert first["values"] == [1.0, 0.75]
+    assert first["ours"] == {"mean": 0.875, "low": 0.75, "high": 1.0}
+    assert first["paper"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    assert first["budget"] == 0.05
+    assert len(value["entries"]) == 16
+
+
+def test_a_sweep_has_every_run_once_and_a_seed_before_the_next():
+    work = plan([table("parity"), table("parity")], 2, 0.1)
+    assert [e.seed for e in work] == [0] * 16 + [1] * 16
+    assert all(e.training.steps == 3500 for e in work)
+    assert all(weight > 0 for weight in work.values())
+
+
+def test_committed_results_are_whole_and_belong_to_tables():
+    outcomes, problems = find_outcomes(RESULTS)
+    assert problems == []
+    counts = [len(e.values) for t in tables().values() for e in compare(t, outcomes).entries]
+    assert sum(counts) >= 3
+
+
+EDITS = {
+    "result.json": [
+        lambda r: r["valid"].update(accuracy=0.999),
+        lambda r: r["test"].update(accuracy=1.5),
+        lambda r: r.update(steps=5),
+        lambda r: r.update(budget="reduced"),
+        lambda r: r["experiment"].update(seed=4),
+        lambda r: r.pop("test"),
+    ],
+    "experiment.json": [lambda e: e.update(seed=9)],
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "edit"), [(file, edit) for file, edits in EDITS.items() for edit in edits]
+)
+def test_a_result_edited_by_hand_is_reported_and_left_out(file, edit, tmp_path):
+    (source,) = RESULTS.glob("copy-first-discrete-L1000-cmru-eps1-d4-*")
+    copy = shutil.copytree(source, tmp_path / source.name)
+    assert len(find_outcomes(tmp_path)[0]) == 1
+    value = json.loads((copy / file).read_text())
+    edit(value)
+    (copy / file).write_text(json.dumps(value))
+    outcomes, problems = find_outcomes(tmp_path)
+    assert outcomes == []
+    assert len(problems) == 1
+    assert source.name in problems[0]

@@ -601,6 +601,66 @@ class Compare:
 
 
 @dataclass(frozen=True)
+class DrawFigure:
+    """Draw figures of the paper, with ours beside it where there are runs at full budget.
+
+    Example: persistor figure smnist copy-first --runs results
+    """
+
+    names: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="FIGURE", help="One or several.", help_behavior_hint="(default: all)"),
+    ] = ()
+    folder: Annotated[Path, arg(help="Where to put NAME.pdf and NAME.png.")] = Path("figures")
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Draw, and say where."""
+        from persistor.paper.figures import FIGURES, draw
+        from persistor.paper.outcomes import find_outcomes
+        from persistor.training import runs_folder
+        from persistor.training.checkpoint import writing
+
+        outcomes, problems = find_outcomes(runs_folder(self.runs))
+        figures = {name: draw(name, outcomes) for name in self.names or FIGURES}
+        written = []
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for name, figure in figures.items():
+                for kind in ("pdf", "png"):
+                    written.append(str(self.folder / f"{name}.{kind}"))
+                    figure.savefig(written[-1], dpi=200)
+        print(json.dumps({"figures": written}) if self.json else "\n".join(written))
+        for problem in problems:
+            print(problem, file=sys.stderr)
+        return 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one page that says how well the paper was repeated; it opens without network.
+
+    Tables with plots, learning curves, and a playground where an input moves the cells' states.
+    Example: persistor report --runs results
+    """
+
+    page: Annotated[Path, arg(help="Where to write it.")] = Path("report.html")
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Write the page, and say where."""
+        from persistor.report.page import page
+        from persistor.training import runs_folder
+        from persistor.training.checkpoint import write_atomically
+
+        write_atomically(self.page, page(runs_folder(self.runs)).encode())
+        print(json.dumps({"page": str(self.page)}) if self.json else str(self.page))
+        return 0
+
+
+@dataclass(frozen=True)
 class Demo:
     """See in a few minutes what persistent memory does that fading memory cannot.
 
@@ -769,6 +829,8 @@ COMMANDS = {
     "data": Data,
     "reproduce": Reproduce,
     "compare": Compare,
+    "figure": DrawFigure,
+    "report": Report,
     "list": List,
     "doctor": Doctor,
     "demo": Demo,

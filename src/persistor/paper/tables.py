@@ -70,7 +70,7 @@ class Row:
     @property
     def work(self) -> float:
         """How long a step takes, roughly, in units that only compare rows of one table."""
-        return (self.length or 1) * self.blocks * (128 + self.state)
+        return float((self.length or 1) * self.blocks * (128 + self.state))
 
 
 @dataclass(frozen=True)
