@@ -24,7 +24,7 @@ LAYERS = [
     {"experiment"},
     {"training"},
     {"progress", "paper"},
-    {"demo"},
+    {"demo", "bench"},
     {"cli"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}
