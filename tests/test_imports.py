@@ -27,7 +27,7 @@ LAYERS = [
     {"experiment"},
     {"training"},
     {"progress", "paper"},
-    {"demo", "report"},
+    {"demo", "report", "bench"},
     {"cli"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -154,6 +154,19 @@ def test_native_equals_sequential_at_all_sizes(name, size):
     assert_same(value_and_gradients(native, *case), value_and_gradients(plain, *case))
 
 
+@needs_library
+@pytest.mark.parametrize("every", [True, False], ids=["all", "last"])
+@pytest.mark.parametrize("name", CELLS)
+def test_going_from_memory_to_memory_equals_going_through_strips(name, every):
+    """Lengths, even if they cut nothing, lead past the shortcut for plain dense sequences."""
+    b, t, d = 3, 37, 24 + 40 * every  # one block of three vectors; two of four
+    cell = cell_named(name, d, per_unit=every)
+    sequence = projections("dense", b, t, cell.project.weight.shape[1], 0)
+    case = (native, cell, sequence, first_state(cell, b), every)
+    full = {"lengths": jnp.full((b,), t, jnp.int32)}
+    assert_same(value_and_gradients(*case, {}), value_and_gradients(*case, full), rtol=1e-5)
+
+
 @pytest.mark.slow
 @needs_library
 @settings(max_examples=25, deadline=None, derandomize=True)

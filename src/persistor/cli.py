@@ -713,6 +713,42 @@ class Doctor:
         return 0
 
 
+@dataclass(frozen=True)
+class Bench:
+    """Measure how fast this is here: ratios, each measured in one process by turns.
+
+    a: a training step against the straightforward JAX version; b: the recurrence alone; c: other
+    people's layers (`pip install persistor[bench]`); d: growth with length; e: a deep stack; f: a
+    step of a stream; g: the start. A ratio is other / ours. The whole takes about ten minutes.
+    """
+
+    only: Annotated[tuple[str, ...], arg(help="Sections to run: letters, a to g.")] = ()
+    quick: Annotated[
+        bool, arg(help="Small sizes, once: to see that it runs, not for its numbers.")
+    ] = False
+    json: Json = False
+
+    def run(self) -> int:
+        """Measure, and print a line a row as it comes."""
+        from persistor.bench.measure import FULL, HEADING, QUICK, machine
+        from persistor.bench.suite import SECTIONS
+
+        for name in self.only:
+            if name not in SECTIONS:
+                raise unknown("section", name, SECTIONS)
+        say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
+        facts, rows = machine(), []
+        say(", ".join(f"{name} {fact}" for name, fact in facts.items()))
+        say(HEADING)
+        for name in self.only or tuple(SECTIONS):
+            for row in SECTIONS[name](QUICK if self.quick else FULL):
+                rows.append(row.to_json())
+                say(str(row))
+        if self.json:
+            print(json.dumps({"machine": facts, "quick": self.quick, "rows": rows}))
+        return 0
+
+
 class StopOnInterrupt:
     """The first Ctrl-C asks to stop at the next safe point; the second stops at once."""
 
@@ -833,6 +869,7 @@ COMMANDS = {
     "report": Report,
     "list": List,
     "doctor": Doctor,
+    "bench": Bench,
     "demo": Demo,
 }
 

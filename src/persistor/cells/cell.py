@@ -69,8 +69,27 @@ class Cell(eqx.Module):
 
         The engine is `native`, or one of `unroll`; `auto` is `native` wherever it can be.
         """
-        projections = inputs.linear(self.project)
-        first = self.first(inputs.batch) if first is None else first
+        return self.unroll(
+            inputs.linear(self.project),
+            first,
+            lengths=lengths,
+            resets=resets,
+            engine=engine,
+            every=every,
+        )
+
+    def unroll(
+        self,
+        projections: Sequence,
+        first: Inexact[Array, "*b d"] | None = None,
+        *,
+        lengths: Int[Array, "*b"] | None = None,
+        resets: Bool[Array, "*b t"] | None = None,
+        engine: str = "auto",
+        every: bool = True,
+    ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
+        """As `states`, from the projections of the inputs: gates and the recurrence."""
+        first = self.first(projections.batch) if first is None else first
         if self._is_native(engine, projections, first):
             return kernels.fused_unroll(
                 self.kernel or "",

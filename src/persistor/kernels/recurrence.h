@@ -41,6 +41,7 @@ constexpr int64_t kLanes = kWidth * kVectors;   // lanes of a strip, at most
 constexpr int64_t kParts = 8;                   // parts of a batch, about
 
 #define PERSISTOR_INLINE inline __attribute__((always_inline))
+#define PERSISTOR_LAMBDA __attribute__((always_inline))
 
 PERSISTOR_INLINE V all(float x) { return V{x, x, x, x, x, x, x, x}; }
 PERSISTOR_INLINE V choose(Mask mask, V yes, V no) {
@@ -89,6 +90,16 @@ PERSISTOR_INLINE void with_width(int64_t width, F&& f) {
     case 4: return f(std::integral_constant<int64_t, 4>());
     case 32: return f(std::integral_constant<int64_t, 32>());
     default: return f(width);
+  }
+}
+// Calls f with the number of vectors of a strip as a constant.
+template <class F>
+PERSISTOR_INLINE void with_vectors(int64_t vectors, F&& f) {
+  switch (vectors) {
+    case 1: return f(std::integral_constant<int, 1>());
+    case 2: return f(std::integral_constant<int, 2>());
+    case 3: return f(std::integral_constant<int, 3>());
+    default: return f(std::integral_constant<int, 4>());
   }
 }
 // A sum of vectors of any kind, added up across their lanes at the end.
@@ -141,7 +152,8 @@ PERSISTOR_INLINE V sigmoid(V x) {
 
 // ---------------------------------------------------------------------------------------------
 // Cells: projections p[], parameters q[], transition a[] (decay) and d[] (drive), one entry a part
-// of the state (two for complex states). `gradient` sets dp[] and adds to dq[].
+// of the state (two for complex states). `gradient` sets dp[] and adds to dq[]. What is costly in
+// both is computed by `costly` and handed to them, so that it can be kept.
 
 // The part that CMRU and alphaCMRU share; BMRU is CMRU with epsilon = 0.
 struct Hysteresis {
@@ -168,14 +180,16 @@ struct Hysteresis {
 
 struct Cmru {
   static constexpr int projections = 2, parameters = 2, parts = 1;  // q: scale, epsilon
+  static constexpr bool keeps = false;
 
-  static PERSISTOR_INLINE void gate(const V* p, const V* q, V* a, V* d) {
+  static PERSISTOR_INLINE V costly(const V*) { return V{}; }
+  static PERSISTOR_INLINE void gate(const V* p, const V* q, V, V* a, V* d) {
     const Hysteresis unit(p[0], p[1]);
     a[0] = unit.decay(q[1]);
     d[0] = unit.if_updates(unit.times_sign(q[0]));
   }
   static PERSISTOR_INLINE void gradient(
-      const V* p, const V* q, const V* da, const V* dd, V* dp, V* dq) {
+      const V* p, const V* q, V, const V* da, const V* dd, V* dp, V* dq) {
     const Hysteresis unit(p[0], p[1]);
     unit.gradient(q[0], q[1], da[0], dd[0], dp);
     dq[0] += unit.if_updates(unit.times_sign(dd[0]));
@@ -185,14 +199,16 @@ struct Cmru {
 
 struct AlphaCmru {
   static constexpr int projections = 3, parameters = 1, parts = 1;  // q: epsilon
+  static constexpr bool keeps = false;
 
-  static PERSISTOR_INLINE void gate(const V* p, const V* q, V* a, V* d) {
+  static PERSISTOR_INLINE V costly(const V*) { return V{}; }
+  static PERSISTOR_INLINE void gate(const V* p, const V* q, V, V* a, V* d) {
     const Hysteresis unit(p[0], p[1]);
     a[0] = unit.decay(q[0]);
     d[0] = unit.if_updates(unit.times_sign(p[2]));
   }
   static PERSISTOR_INLINE void gradient(
-      const V* p, const V* q, const V* da, const V* dd, V* dp, V* dq) {
+      const V* p, const V* q, V, const V* da, const V* dd, V* dp, V* dq) {
     const Hysteresis unit(p[0], p[1]);
     unit.gradient(p[2], q[0], da[0], dd[0], dp);
     dp[2] = unit.if_updates(unit.times_sign(dd[0]));
@@ -202,15 +218,15 @@ struct AlphaCmru {
 
 struct MinGru {
   static constexpr int projections = 2, parameters = 0, parts = 1;
+  static constexpr bool keeps = true;
 
-  static PERSISTOR_INLINE void gate(const V* p, const V*, V* a, V* d) {
-    const V z = sigmoid(p[0]);
+  static PERSISTOR_INLINE V costly(const V* p) { return sigmoid(p[0]); }
+  static PERSISTOR_INLINE void gate(const V* p, const V*, V z, V* a, V* d) {
     a[0] = 1.0f - z;
     d[0] = z * p[1];
   }
   static PERSISTOR_INLINE void gradient(
-      const V* p, const V*, const V* da, const V* dd, V* dp, V*) {
-    const V z = sigmoid(p[0]);
+      const V* p, const V*, V z, const V* da, const V* dd, V* dp, V*) {
     dp[0] = (dd[0] * p[1] - da[0]) * z * (1.0f - z);
     dp[1] = dd[0] * z;
   }
@@ -219,15 +235,17 @@ struct MinGru {
 struct Lru {
   // q: real and imaginary part of the eigenvalue, gamma
   static constexpr int projections = 2, parameters = 3, parts = 2;
+  static constexpr bool keeps = false;
 
-  static PERSISTOR_INLINE void gate(const V* p, const V* q, V* a, V* d) {
+  static PERSISTOR_INLINE V costly(const V*) { return V{}; }
+  static PERSISTOR_INLINE void gate(const V* p, const V* q, V, V* a, V* d) {
     a[0] = q[0];
     a[1] = q[1];
     d[0] = q[2] * p[0];
     d[1] = q[2] * p[1];
   }
   static PERSISTOR_INLINE void gradient(
-      const V* p, const V* q, const V* da, const V* dd, V* dp, V* dq) {
+      const V* p, const V* q, V, const V* da, const V* dd, V* dp, V* dq) {
     dp[0] = q[2] * dd[0];
     dp[1] = q[2] * dd[1];
     dq[0] += da[0];
@@ -235,6 +253,54 @@ struct Lru {
     dq[2] += dd[0] * p[0] + dd[1] * p[1];
   }
 };
+
+// One step of the state, h = a * h + d, and backwards: from the derivative g with respect to the
+// state after it, those with respect to decay and drive, and (in g) to the state before it.
+template <int S>
+PERSISTOR_INLINE void advance(const V* a, const V* d, V* h) {
+  if constexpr (S == 1) {
+    h[0] = a[0] * h[0] + d[0];
+  } else {
+    const V real = a[0] * h[0] - a[1] * h[1] + d[0];
+    h[1] = a[0] * h[1] + a[1] * h[0] + d[1];
+    h[0] = real;
+  }
+}
+template <int S>
+PERSISTOR_INLINE void retreat(const V* a, const V* h, V* g, V* da, V* dd) {
+  for (int part = 0; part < S; ++part) dd[part] = g[part];
+  if constexpr (S == 1) {
+    da[0] = g[0] * h[0];
+    g[0] *= a[0];
+  } else {
+    da[0] = g[0] * h[0] + g[1] * h[1];
+    da[1] = g[1] * h[0] - g[0] * h[1];
+    g[0] = dd[0] * a[0] + dd[1] * a[1];
+    g[1] = dd[1] * a[0] - dd[0] * a[1];
+  }
+}
+
+// Eight states in memory, real and imaginary parts by turns if S is 2; `sign` multiplies the latter.
+template <int S>
+PERSISTOR_INLINE void get_state(const float* from, V* h, float sign) {
+  if constexpr (S == 1) {
+    h[0] = get<V>(from);
+  } else {
+    const V one = get<V>(from), two = get<V>(from + kWidth);
+    h[0] = __builtin_shufflevector(one, two, 0, 2, 4, 6, 8, 10, 12, 14);
+    h[1] = sign * __builtin_shufflevector(one, two, 1, 3, 5, 7, 9, 11, 13, 15);
+  }
+}
+template <int S>
+PERSISTOR_INLINE void put_state(float* to, const V* h, float sign) {
+  if constexpr (S == 1) {
+    put(to, h[0]);
+  } else {
+    const V one = h[0], two = sign * h[1];
+    put(to, __builtin_shufflevector(one, two, 0, 8, 1, 9, 2, 10, 3, 11));
+    put(to + kWidth, __builtin_shufflevector(one, two, 4, 12, 5, 13, 6, 14, 7, 15));
+  }
+}
 
 // ---------------------------------------------------------------------------------------------
 // What a call is given
@@ -410,11 +476,9 @@ class Unroller {
         copy(source, w, lanes);
       } else {
         int64_t u = 0;
-        for (; u + kWidth <= w; u += kWidth) {
-          const V one = get<V>(source + 2 * u), two = get<V>(source + 2 * u + kWidth);
-          put(lanes + u, __builtin_shufflevector(one, two, 0, 2, 4, 6, 8, 10, 12, 14));
-          put(lanes + kLanes + u,
-              sign * __builtin_shufflevector(one, two, 1, 3, 5, 7, 9, 11, 13, 15));
+        for (V h[S]; u + kWidth <= w; u += kWidth) {
+          get_state<S>(source + 2 * u, h, sign);
+          for (int part = 0; part < S; ++part) put(lanes + part * kLanes + u, h[part]);
         }
         for (; u < w; ++u) {
           lanes[u] = source[2 * u];
@@ -432,11 +496,9 @@ class Unroller {
         copy(lanes, w, target);
       } else {
         int64_t u = 0;
-        for (; u + kWidth <= w; u += kWidth) {
-          const V one = get<V>(lanes + u), two = sign * get<V>(lanes + kLanes + u);
-          put(target + 2 * u, __builtin_shufflevector(one, two, 0, 8, 1, 9, 2, 10, 3, 11));
-          put(target + 2 * u + kWidth,
-              __builtin_shufflevector(one, two, 4, 12, 5, 13, 6, 14, 7, 15));
+        for (V h[S]; u + kWidth <= w; u += kWidth) {
+          for (int part = 0; part < S; ++part) h[part] = get<V>(lanes + part * kLanes + u);
+          put_state<S>(target + 2 * u, h, sign);
         }
         for (; u < w; ++u) {
           target[2 * u] = lanes[u];
@@ -509,7 +571,7 @@ class Unroller {
       for (int j = 0; j < Q; ++j) q[j] = q_[j][v];
       for (int64_t i = 0; i < n; ++i) {
         for (int j = 0; j < J; ++j) p[j] = p_[i * J + j][v];
-        Cell::gate(p, q, a, d);
+        Cell::gate(p, q, Cell::costly(p), a, d);
         for (int part = 0; part < S; ++part) {
           a_[i * S + part][v] = a[part];
           d_[i * S + part][v] = d[part];
@@ -585,34 +647,58 @@ class Unroller {
 
   // h_[i + 1] = a_[i] * h_[i] + d_[i], from h_[0] on.
   void unroll(const Strip& strip, int64_t n) {
-    switch (strip.vectors) {
-      case 1: return unroll_vectors<1>(n);
-      case 2: return unroll_vectors<2>(n);
-      case 3: return unroll_vectors<3>(n);
-      default: return unroll_vectors<4>(n);
+    with_vectors(strip.vectors, [&](auto vectors) { unroll_vectors<vectors>(n); });
+  }
+
+  // Whether a strip can go from memory to memory without a copy between: whole vectors of one
+  // dense sequence, and nothing masked.
+  bool is_plain(const Strip& strip) const {
+    return in_.dense && !in_.lengths && !in_.resets && strip.count == 1 &&
+           strip.width % kWidth == 0;
+  }
+  // Gates and states of a plain strip, from h_[0] on: f(i, v, kept, h) hears of each.
+  template <int N, class F>
+  PERSISTOR_INLINE void unroll_plain(const Strip& strip, int64_t t0, int64_t n, F&& f) {
+    const float* row = dense_row(strip, t0);
+    V h[N][S], q[N][Q + 1];
+    for (int v = 0; v < N; ++v) {
+      for (int part = 0; part < S; ++part) h[v][part] = h_[part][v];
+      for (int j = 0; j < Q; ++j) q[v][j] = q_[j][v];
     }
+    for (int64_t i = 0; i < n; ++i, row += stride()) {
+      for (int v = 0; v < N; ++v) {
+        V p[J], a[S], d[S];
+        get_projections(row, v, p);
+        const V kept = Cell::costly(p);
+        Cell::gate(p, q[v], kept, a, d);
+        advance<S>(a, d, h[v]);
+        f(i, v, kept, h[v]);
+      }
+    }
+  }
+  const float* dense_row(const Strip& strip, int64_t t) const {
+    return in_.dense + (sequence(strip.first) * in_.steps + t) * stride() + share_.unit;
+  }
+  PERSISTOR_INLINE void get_projections(const float* row, int v, V* p) const {
+    for (int j = 0; j < J; ++j) p[j] = get<V>(row + j * in_.units + v * kWidth);
   }
 
  private:
   template <int N>
   void unroll_vectors(int64_t n) {
-    V h[S][N];
+    V h[N][S];
     for (int part = 0; part < S; ++part) {
-      for (int v = 0; v < N; ++v) h[part][v] = h_[part][v];
+      for (int v = 0; v < N; ++v) h[v][part] = h_[part][v];
     }
     for (int64_t i = 0; i < n; ++i) {
       for (int v = 0; v < N; ++v) {
-        if constexpr (S == 1) {
-          h[0][v] = a_[i][v] * h[0][v] + d_[i][v];
-          h_[i + 1][v] = h[0][v];
-        } else {
-          const V real = a_[2 * i][v], imaginary = a_[2 * i + 1][v];
-          const V next = real * h[0][v] - imaginary * h[1][v] + d_[2 * i][v];
-          h[1][v] = real * h[1][v] + imaginary * h[0][v] + d_[2 * i + 1][v];
-          h[0][v] = next;
-          h_[2 * i + 2][v] = h[0][v];
-          h_[2 * i + 3][v] = h[1][v];
+        V a[S], d[S];
+        for (int part = 0; part < S; ++part) {
+          a[part] = a_[i * S + part][v];
+          d[part] = d_[i * S + part][v];
         }
+        advance<S>(a, d, h[v]);
+        for (int part = 0; part < S; ++part) h_[(i + 1) * S + part][v] = h[v][part];
       }
     }
   }
@@ -683,6 +769,17 @@ class Forward : Unroller<Cell> {
     if (out_.checkpoints) {
       const int64_t chunks = in_.chunks();
       this->store(h_[0], strip, out_.checkpoints + (at * chunks + c) * units * S, chunks * units);
+    }
+    if (this->is_plain(strip) && out_.states) {
+      float* to = out_.states + ((at * in_.steps + t0) * units + share_.unit) * S;
+      with_vectors(strip.vectors, [&](auto vectors) {
+        this->template unroll_plain<vectors>(
+            strip, t0, n, [&](int64_t i, int v, V, const V* h) PERSISTOR_LAMBDA {
+              put_state<S>(to + (i * units + v * kWidth) * S, h, 1);
+              for (int part = 0; part < S; ++part) h_[part][v] = h[part];
+            });
+      });
+      return this->store(h_[0], strip, last, units);
     }
     if (!out_.states && c && !this->any_before_end(strip, t0)) return;
     this->transitions(strip, t0, n);
@@ -839,6 +936,10 @@ class Backward : Unroller<Cell> {
     }
     const float* before = given_.checkpoints + (at * chunks + c) * units * S;
     this->load(before, chunks * units, strip, h_[0]);
+    if (this->is_plain(strip)) {
+      with_vectors(strip.vectors, [&](auto vectors) { step_plain<vectors>(strip, t0, n); });
+      return this->store(g_[0], strip, carry, units, -1.0f);
+    }
     this->transitions(strip, t0, n);
     this->unroll(strip, n);
     unroll_backwards(strip, t0, n);
@@ -875,51 +976,86 @@ class Backward : Unroller<Cell> {
     }
   }
 
+  // A chunk of a plain strip: its states again, then backwards, gradients straight to where they
+  // belong.
+  template <int N>
+  void step_plain(const Strip& strip, int64_t t0, int64_t n) {
+    this->template unroll_plain<N>(
+        strip, t0, n, [&](int64_t i, int v, V kept, const V* h) PERSISTOR_LAMBDA {
+          if (Cell::keeps) a_[i][v] = kept;
+          for (int part = 0; part < S; ++part) h_[(i + 1) * S + part][v] = h[part];
+        });
+    const int64_t at = this->sequence(strip.first) * in_.steps + t0, stride = this->stride();
+    const float* row = this->dense_row(strip, t0);
+    const float* cotangent =
+        given_.states ? given_.states + (at * in_.units + share_.unit) * S : nullptr;
+    float* to = out_.dense + at * stride + share_.unit;
+    V g[N][S], q[N][Q + 1], dq[N][Q + 1];
+    for (int v = 0; v < N; ++v) {
+      for (int part = 0; part < S; ++part) g[v][part] = g_[part][v];
+      for (int j = 0; j < Q; ++j) {
+        q[v][j] = q_[j][v];
+        dq[v][j] = dq_[j][v];
+      }
+    }
+    for (int64_t i = n - 1; i >= 0; --i) {
+      for (int v = 0; v < N; ++v) {
+        V p[J], a[S], d[S], h[S], da[S], dd[S], dp[J];
+        if (cotangent) {
+          get_state<S>(cotangent + (i * in_.units + v * kWidth) * S, h, -1.0f);
+          for (int part = 0; part < S; ++part) g[v][part] += h[part];
+        }
+        this->get_projections(row + i * stride, v, p);
+        const V kept = Cell::keeps ? a_[i][v] : Cell::costly(p);
+        Cell::gate(p, q[v], kept, a, d);
+        for (int part = 0; part < S; ++part) h[part] = h_[i * S + part][v];
+        retreat<S>(a, h, g[v], da, dd);
+        Cell::gradient(p, q[v], kept, da, dd, dp, dq[v]);
+        for (int j = 0; j < J; ++j) put(to + i * stride + j * in_.units + v * kWidth, dp[j]);
+      }
+    }
+    for (int v = 0; v < N; ++v) {
+      for (int part = 0; part < S; ++part) g_[part][v] = g[v][part];
+      for (int j = 0; j < Q; ++j) dq_[j][v] = dq[v][j];
+    }
+  }
+
   // From the derivative g_ with respect to the last state: those with respect to every decay and
   // drive, and to the state before them.
   void unroll_backwards(const Strip& strip, int64_t t0, int64_t n) {
-    switch (strip.vectors) {
-      case 1: return unroll_backwards_vectors<1>(strip, t0, n);
-      case 2: return unroll_backwards_vectors<2>(strip, t0, n);
-      case 3: return unroll_backwards_vectors<3>(strip, t0, n);
-      default: return unroll_backwards_vectors<4>(strip, t0, n);
-    }
+    with_vectors(strip.vectors,
+                 [&](auto vectors) { unroll_backwards_vectors<vectors>(strip, t0, n); });
   }
   template <int N>
   void unroll_backwards_vectors(const Strip& strip, int64_t t0, int64_t n) {
     const int64_t at = this->sequence(strip.first);
-    V g[S][N];
+    V g[N][S];
     for (int part = 0; part < S; ++part) {
-      for (int v = 0; v < N; ++v) g[part][v] = g_[part][v];
+      for (int v = 0; v < N; ++v) g[v][part] = g_[part][v];
     }
     for (int64_t i = n - 1; i >= 0; --i) {
       if (given_.states) {
         const float* from = given_.states + (at * in_.steps + t0 + i) * in_.units * S;
         this->load(from, in_.steps * in_.units, strip, incoming_[0], -1.0f);
         for (int part = 0; part < S; ++part) {
-          for (int v = 0; v < N; ++v) g[part][v] += incoming_[part][v];
+          for (int v = 0; v < N; ++v) g[v][part] += incoming_[part][v];
         }
       }
       for (int v = 0; v < N; ++v) {
-        if constexpr (S == 1) {
-          da_[i][v] = g[0][v] * h_[i][v];
-          dd_[i][v] = g[0][v];
-          g[0][v] *= a_[i][v];
-        } else {
-          const V gr = g[0][v], gi = g[1][v];
-          const V hr = h_[2 * i][v], hi = h_[2 * i + 1][v];
-          const V ar = a_[2 * i][v], ai = a_[2 * i + 1][v];
-          da_[2 * i][v] = gr * hr + gi * hi;
-          da_[2 * i + 1][v] = gi * hr - gr * hi;
-          dd_[2 * i][v] = gr;
-          dd_[2 * i + 1][v] = gi;
-          g[0][v] = gr * ar + gi * ai;
-          g[1][v] = gi * ar - gr * ai;
+        V a[S], h[S], da[S], dd[S];
+        for (int part = 0; part < S; ++part) {
+          a[part] = a_[i * S + part][v];
+          h[part] = h_[i * S + part][v];
+        }
+        retreat<S>(a, h, g[v], da, dd);
+        for (int part = 0; part < S; ++part) {
+          da_[i * S + part][v] = da[part];
+          dd_[i * S + part][v] = dd[part];
         }
       }
     }
     for (int part = 0; part < S; ++part) {
-      for (int v = 0; v < N; ++v) g_[part][v] = g[part][v];
+      for (int v = 0; v < N; ++v) g_[part][v] = g[v][part];
     }
   }
 
@@ -936,7 +1072,7 @@ class Backward : Unroller<Cell> {
           da[part] = da_[i * S + part][v];
           dd[part] = dd_[i * S + part][v];
         }
-        Cell::gradient(p, q, da, dd, dp, dq);
+        Cell::gradient(p, q, Cell::costly(p), da, dd, dp, dq);
         for (int j = 0; j < J; ++j) dp_[i * J + j][v] = dp[j];
       }
       for (int j = 0; j < Q; ++j) dq_[j][v] = dq[j];

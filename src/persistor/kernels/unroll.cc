@@ -9,6 +9,10 @@
 #include <mutex>
 #include <string>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "recurrence.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -122,6 +126,19 @@ float* floats(ffi::Result<Floats>& buffer) {
   return present(*buffer) ? buffer->typed_data() : nullptr;
 }
 
+// Asks the system for large pages under a result that is about to be written. XLA hands out fresh
+// memory, and touching it for the first time costs more than computing what goes there.
+template <class Buffer>
+void expect(const Buffer& buffer) {
+#if defined(__linux__)
+  constexpr uintptr_t page = 2 << 20;
+  const auto begin = reinterpret_cast<uintptr_t>(buffer.untyped_data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t end = (begin + buffer.size_bytes()) / page * page;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+#endif
+}
+
 // Tasks that several threads take by turns; who finds none left goes home.
 class Tasks {
  public:
@@ -191,6 +208,7 @@ ffi::Error run_forward(ffi::ThreadPool pool, Floats projections, Integers ids, F
         "wrong checkpoints");
   if (check.failed()) return check.error();
   try {
+    expect(*states);
     const Outputs out{floats(*states), floats(*last), floats(*checkpoints)};
     forward<Cell>(in, floats(first), out, runner(pool));
   } catch (const std::bad_alloc&) {
@@ -234,6 +252,7 @@ ffi::Error run_backward(ffi::ThreadPool pool, Floats projections, Integers ids, 
         "wrong gradient of the first state");
   if (check.failed()) return check.error();
   try {
+    expect(*to_projections);
     const Cotangents given{floats(checkpoints), floats(of_states), floats(of_last)};
     Gradients out{};
     (in.ids ? out.rows : out.dense) = floats(to_projections);

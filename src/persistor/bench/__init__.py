@@ -1,0 +1,1 @@
+"""`persistor bench`: how fast this is, as ratios measured in one process, by turns."""

@@ -1,0 +1,67 @@
+"""What must be measured in a process of its own: the start, and the peak of memory."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+from persistor.errors import PersistorError
+
+
+def in_a_fresh_process(function: str, *arguments: int) -> dict[str, Any]:
+    """What a function of this module returns, called in a new Python."""
+    call = f"{function}({', '.join(map(str, arguments))})"
+    code = f"import json; from persistor.bench.fresh import *; print(json.dumps({call}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if done.returncode:
+        raise PersistorError(f"{call} failed in a process of its own: {done.stderr[-500:]}")
+    return json.loads(done.stdout)
+
+
+def start(length: int) -> dict[str, float]:
+    """Seconds from nothing to a trained step: imports, building, compiling with the first step."""
+    marks = [time.perf_counter()]
+    import jax
+
+    marks.append(time.perf_counter())
+    from persistor.bench.workloads import training, Pictures  # noqa: I001
+
+    marks.append(time.perf_counter())
+    trainer = training(Pictures(length), batch=64, state=32)
+    state = jax.block_until_ready(trainer.start())
+    marks.append(time.perf_counter())
+    state, _ = trainer.advance(state, 1)
+    marks.append(time.perf_counter())
+    trainer.advance(state, 1)
+    marks.append(time.perf_counter())
+    names = ("import jax", "import persistor", "build", "compile and first step", "second step")
+    return {n: b - a for n, a, b in zip(names, marks, marks[1:], strict=False)}
+
+
+def memory(length: int) -> dict[str, float]:
+    """Megabytes of a training step on copy-first of this length: arrays held, and peak beyond."""
+    import jax
+
+    from persistor.bench.workloads import training
+    from persistor.tasks import CopyFirstDiscrete
+
+    trainer = training(CopyFirstDiscrete(length), batch=64, state=4)
+    state, _ = trainer.advance(trainer.start(), 1)
+    ctypes.CDLL(None).malloc_trim(0)  # give back what the compiler used
+    before = _status("VmRSS")
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")  # forget the peak so far
+    trainer.advance(state, 2)
+    held = sum(array.nbytes for array in jax.live_arrays()) / 2**20
+    return {"peak": held + _status("VmHWM") - before}
+
+
+def _status(field: str) -> float:
+    """A size of this process, in megabytes."""
+    with open("/proc/self/status") as lines:
+        line = next(line for line in lines if line.startswith(field))
+    return int(line.split()[1]) / 1024

@@ -1,0 +1,206 @@
+"""The sections of the benchmark; `SECTIONS` is their registry."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from persistor.bench.fresh import in_a_fresh_process
+from persistor.bench.measure import Row, Scale, by_turns
+from persistor.bench.peers import PEERS
+from persistor.bench.straightforward import training_step
+from persistor.bench.workloads import Pictures, Stepper, matmul_flops, training
+from persistor.cells import CELLS, Cell
+from persistor.model import Pooling
+from persistor.sequence import Dense, Indexed, Positions, Sequence
+from persistor.tasks import CopyFirstDiscrete
+from persistor.unroll import ENGINES
+
+PLAIN = {"associative scan": ENGINES["parallel"], "scan": ENGINES["sequential"]}
+
+
+def training_steps(scale: Scale) -> Iterator[Row]:
+    """A training step, sequential MNIST's shape, against the straightforward version."""
+    b, t = scale(64), scale(784)
+    trainer, steps = training(Pictures(t), batch=b, state=32), 8
+    contenders: dict[str, Callable] = {"ours": Stepper(trainer, steps)}
+    for name, fold in PLAIN.items():
+        step, state = training_step(trainer, fold), trainer.start()
+        contenders[name] = lambda step=step, state=state: jax.block_until_ready(step(state))
+    seconds = by_turns(contenders, scale)
+    for name in PLAIN:
+        yield Row(
+            "a",
+            f"training step, b {b} t {t} m 256 d 32",
+            1e3 * seconds["ours"] / steps,
+            "ms",
+            f"straightforward, {name}",
+            1e3 * seconds[name],
+        )
+
+
+def recurrence(scale: Scale) -> Iterator[Row]:
+    """The recurrence alone, forward and backward: the native engine against plain JAX."""
+    b, t, d = scale(64), scale(784), 64
+    for name, kind in CELLS.items():
+        cell = kind(8, d, key=jax.random.key(0))  # pyright: ignore[reportCallIssue]
+        p = cell.project.weight.shape[1]
+        values = np.random.default_rng(0).normal(size=(b, t, p)).astype(np.float32)
+        yield from _engines(
+            f"{name}, dense ({b}, {t}, {d})", cell, Dense(jnp.asarray(values)), scale
+        )
+    for d, k in ((32, 256), (4, 16)):
+        cell = CELLS["cmru"](8, d, key=jax.random.key(0))  # pyright: ignore[reportCallIssue]
+        yield from _engines(
+            f"cmru, {k} values ({b}, {t}, {d})", cell, _indexed(b, t, 2 * d, k), scale, every=False
+        )
+
+
+def _indexed(b: int, t: int, p: int, k: int, w: int = 32) -> Indexed:
+    """Random projections of a first block: few values, positions, a norm."""
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
+    positions = Positions(draw(t, w) / w**0.5, draw(w, p), jnp.abs(draw(k, t)) + 0.5, draw(p))
+    return Indexed(draw(k, p), jnp.asarray(rng.integers(0, k, (b, t)), jnp.int32), positions)
+
+
+def _engines(
+    what: str, cell: Cell, projections: Sequence, scale: Scale, *, every: bool = True
+) -> Iterator[Row]:
+    """One cell: all engines by turns; the row is against the better one of plain JAX."""
+    inexact, rest = eqx.partition((cell, projections), eqx.is_inexact_array)
+
+    def step(engine: str) -> Callable:
+        def read(inexact):
+            cell, projections = eqx.combine(inexact, rest)
+            states, last = cell.unroll(projections, engine=engine, every=every)
+            return states if every else last
+
+        @jax.jit
+        def run(inexact, cotangent):
+            result, pull = jax.vjp(read, inexact)
+            return result, pull(cotangent)
+
+        cotangent = jnp.ones_like(jax.eval_shape(read, inexact))
+        return lambda: jax.block_until_ready(run(inexact, cotangent))
+
+    names = {"auto": "ours", "sequential": "scan", "parallel": "associative scan"}
+    seconds = by_turns({engine: step(engine) for engine in names}, scale)
+    ours = 1e3 * seconds.pop("auto")
+    better = min(seconds, key=lambda engine: seconds[engine])
+    yield Row("b", what, ours, "ms", names[better], 1e3 * seconds[better])
+
+
+def peers(scale: Scale) -> Iterator[Row]:
+    """One layer, forward and backward with gradients of weights and input, against peers."""
+    b, t, m = scale(64), scale(784), 64
+    x = np.random.default_rng(0).normal(size=(b, t, m)).astype(np.float32)
+    for peer, (name, make) in PEERS.items():
+        cell = CELLS[name](m, m, key=jax.random.key(0))  # pyright: ignore[reportCallIssue]
+        what = f"{name} layer ({b}, {t}, {m})"
+        try:
+            contenders = {"ours": _layer(cell, x), "peer": make(x, m)}
+        except ImportError as error:
+            seconds = by_turns({"ours": _layer(cell, x)}, scale)
+            yield Row("c", what, 1e3 * seconds["ours"], "ms", peer, None, f"not here: {error}")
+            continue
+        seconds = by_turns(contenders, scale)
+        yield Row("c", what, 1e3 * seconds["ours"], "ms", peer, 1e3 * seconds["peer"])
+
+
+def _layer(cell: Cell, x: np.ndarray) -> Callable:
+    """Forward and backward of one of our cells."""
+
+    @eqx.filter_jit
+    @eqx.filter_grad
+    def gradient(given):
+        cell, x = given
+        return cell(x)[0].sum()
+
+    given = (cell, jnp.asarray(x))
+    return lambda: jax.block_until_ready(eqx.filter(gradient(given), eqx.is_array))
+
+
+def growth(scale: Scale) -> Iterator[Row]:
+    """Time and memory (where the system tells: Linux) of a training step as sequences grow."""
+    lengths = [scale(t) for t in (1_000, 3_000, 10_000, 30_000)]
+    trainers = {t: training(CopyFirstDiscrete(t), batch=64, state=4) for t in lengths}
+    steps = {str(t): Stepper(trainer, 2) for t, trainer in trainers.items()}
+    seconds = {int(t): s / 2 for t, s in by_turns(steps, scale).items()}
+    shortest = lengths[0]
+    for t in lengths:
+        alike = 1e3 * seconds[shortest] * t / shortest
+        what = f"copy-first step, d 4, t {t:,}"
+        yield Row("d", what, 1e3 * seconds[t], "ms", f"time per token at {shortest:,}", alike)
+    for t in lengths if sys.platform == "linux" else ():
+        peak = in_a_fresh_process("memory", t)["peak"]
+        array = 64 * t * 256 * 4 / 2**20
+        yield Row("d", f"copy-first memory, t {t:,}", peak, "MB", "one (b, t, m) array", array)
+
+
+def deep_stack(scale: Scale) -> Iterator[Row]:
+    """A deep stack: a training step against its matrix products at this machine's rate."""
+    b, t, n = scale(16), scale(1024), scale(2048)
+    trainer = training(Pictures(t, Pooling.MEAN), batch=b, state=32, blocks=3)
+    state = trainer.start()
+    given = (trainer.frozen, state.step, trainer.train_split, trainer.table)
+    arrays, rest = eqx.partition((state.params, *given), eqx.is_array)
+    traced = jax.make_jaxpr(lambda arrays: jax.grad(trainer.loss)(*eqx.combine(arrays, rest)))
+    flops = matmul_flops(traced(arrays).jaxpr)
+    square = jax.random.normal(jax.random.key(0), (n, n))
+    multiply = jax.jit(lambda a: a @ a)
+    contenders = {
+        "ours": Stepper(trainer, 1),
+        "multiply": lambda: jax.block_until_ready(multiply(square)),
+    }
+    seconds = by_turns(contenders, scale)
+    rate = 2 * n**3 / seconds["multiply"]
+    yield Row(
+        "e",
+        f"training step, r 3 d 32 m 256 b {b} t {t}",
+        1e3 * seconds["ours"],
+        "ms",
+        "its matrix products alone",
+        1e3 * flops / rate,
+        f"{flops / 1e9:.0f} GFLOP; this machine multiplies at {rate / 1e9:.0f} GFLOP/s",
+    )
+
+
+def streaming(scale: Scale) -> Iterator[Row]:
+    """A step of a stream, one sequence, against an empty compiled call."""
+    model = training(Pictures(), batch=2, state=32).experiment.build()
+    step = eqx.filter_jit(lambda model, x, memory: model.step(x, memory))
+    empty = jax.jit(lambda x: x)
+    memory, x = model.first(), jnp.ones((1,))
+    contenders = {
+        "ours": lambda: jax.block_until_ready(step(model, x, memory)[0]),
+        "empty": lambda: jax.block_until_ready(empty(x)),
+    }
+    seconds = by_turns(contenders, scale)
+    what = "step of a stream, m 256 d 32"
+    yield Row("f", what, 1e6 * seconds["ours"], "us", "an empty call", 1e6 * seconds["empty"])
+
+
+def start(scale: Scale) -> Iterator[Row]:
+    """From nothing to a first trained step, in a new process, against `import jax` alone."""
+    times = in_a_fresh_process("start", scale(784))
+    alone = times["import jax"]
+    for name, seconds in times.items():
+        yield Row("g", name, seconds, "s", "import jax", alone)
+    yield Row("g", "all", sum(times.values()), "s", "import jax", alone)
+
+
+SECTIONS: dict[str, Callable[[Scale], Iterator[Row]]] = {
+    "a": training_steps,
+    "b": recurrence,
+    "c": peers,
+    "d": growth,
+    "e": deep_stack,
+    "f": streaming,
+    "g": start,
+}

@@ -1,0 +1,95 @@
+"""What the benchmark trains: experiments with data of the right shape, and how to step them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Int, UInt
+from persistor.experiment import Experiment, ModelSpec, TrainingSpec
+from persistor.model import Pooling
+from persistor.sequence import Indexed
+from persistor.tasks import Task
+from persistor.tasks.task import Batch, Classification, Objective
+from persistor.training.loop import Trainer
+
+
+class Pixels(eqx.Module):
+    """Random pictures of 256 grey levels, a pixel a step."""
+
+    pixels: UInt[Array, "n t"]
+    labels: Int[Array, " n"]
+
+    @property
+    def size(self) -> int:
+        """The number of pictures."""
+        return self.labels.shape[0]
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """Row i is grey level i."""
+        rows = jnp.linspace(0.0, 1.0, 256)[:, None]
+        return Batch(Indexed(rows, self.pixels[indices].astype(jnp.int32)), self.labels[indices])
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A task of the shape of sequential MNIST, or of Pathfinder with mean pooling."""
+
+    length: int = 784
+    pooling: Pooling = Pooling.LAST
+
+    summary: ClassVar[str] = "random pictures"
+    inputs: ClassVar[int] = 1
+    outputs: ClassVar[int] = 10
+    objective: ClassVar[Objective] = Classification()
+    steps: ClassVar[int] = 30_000
+    state: ClassVar[int] = 32
+    chance: ClassVar[float] = 0.1
+
+    def split(self, name: str) -> Pixels:
+        """The same few pictures, whatever the name."""
+        one, two = jax.random.split(jax.random.key(0))
+        pixels = jax.random.randint(one, (256, self.length), 0, 256, jnp.int32)
+        return Pixels(pixels.astype(jnp.uint8), jax.random.randint(two, (256,), 0, 10, jnp.int32))
+
+    def with_length(self, length: int) -> Pictures:
+        """The same task at another length."""
+        return replace(self, length=length)
+
+
+def training(task: Task | Any, *, batch: int, state: int, blocks: int = 1) -> Trainer:
+    """The compiled pieces of training a CMRU model of the paper's width on a task."""
+    model = ModelSpec(("cmru",), state=state, blocks=blocks)
+    return Trainer(Experiment(task, model, TrainingSpec(batch=batch)))
+
+
+class Stepper:
+    """Trains on, some steps a call."""
+
+    def __init__(self, trainer: Trainer, steps: int):
+        self.trainer, self.steps, self.state = trainer, steps, trainer.start()
+
+    def __call__(self) -> None:
+        """Advance."""
+        self.state, _ = self.trainer.advance(self.state, self.steps)
+
+
+def matmul_flops(jaxpr: Any) -> int:
+    """Floating-point operations of all matrix products in a traced function."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            depth = 1
+            for axis in contracted:
+                depth *= left[axis]
+            total += 2 * depth * equation.outvars[0].aval.size
+        times = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
+        inside = [v for v in equation.params.values() if hasattr(v, "eqns") or hasattr(v, "jaxpr")]
+        total += times * sum(matmul_flops(getattr(v, "jaxpr", v)) for v in inside)
+    return total
