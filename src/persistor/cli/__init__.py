@@ -1,0 +1,51 @@
+"""The command line: a command is a frozen dataclass with `run`, and a line in `COMMANDS`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import tyro
+
+from persistor.cli.about import Bench, Demo, Doctor, List
+from persistor.cli.data import Data
+from persistor.cli.reproduce import Compare, DrawFigure, Report, Reproduce
+from persistor.cli.train import Evaluate, Inspect, Sample, Train
+from persistor.errors import PersistorError
+
+COMMANDS = {
+    "train": Train,
+    "evaluate": Evaluate,
+    "inspect": Inspect,
+    "sample": Sample,
+    "data": Data,
+    "reproduce": Reproduce,
+    "compare": Compare,
+    "figure": DrawFigure,
+    "report": Report,
+    "list": List,
+    "doctor": Doctor,
+    "bench": Bench,
+    "demo": Demo,
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; a person's mistake is one line and exit status 2."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    command = tyro.extras.subcommand_cli_from_dict(
+        COMMANDS,
+        prog="persistor",
+        description="Recurrent networks with persistent memory.",
+        args=arguments,
+    )
+    try:
+        status = command.run()
+    except PersistorError as error:
+        print(f"persistor: {error}", file=sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        status = 1
+    sys.exit(status)

@@ -1,0 +1,5 @@
+"""`python -m persistor.cli`."""
+
+from persistor.cli import main
+
+main()

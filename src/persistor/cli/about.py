@@ -1,0 +1,142 @@
+"""`persistor list | doctor | bench | demo`: what there is, and what it can do here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import arg
+
+from persistor.cli.shared import (
+    Json,
+    Runs,
+)
+from persistor.errors import unknown
+
+
+@dataclass(frozen=True)
+class List:
+    """Show the cells, the tasks with the paper's budgets, and your runs."""
+
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """List everything."""
+        from persistor.cells import CELLS
+        from persistor.tasks import TASKS
+        from persistor.training import all_runs, runs_folder
+
+        cells = {name: (kind.__doc__ or "").split("\n")[0] for name, kind in CELLS.items()}
+        tasks = {name: {"summary": t.summary, "steps": t.steps} for name, t in TASKS.items()}
+        folder = runs_folder(self.runs)
+        runs = {run.path.name: (run.result or {}).get("test") for run in all_runs(folder)}
+        if self.json:
+            print(json.dumps({"cells": cells, "tasks": tasks, "runs": runs}))
+            return 0
+        print("cells")
+        for name, text in cells.items():
+            print(f"  {name:20} {text}")
+        print("tasks")
+        for name, facts in tasks.items():
+            print(f"  {name:20} {facts['summary']} ({facts['steps']:,} steps)")
+        print(f"runs in {folder}")
+        for name, test in runs.items():
+            outcome = (
+                "unfinished" if test is None else " ".join(f"{k} {v:.4f}" for k, v in test.items())
+            )
+            print(f"  {name}  {outcome}")
+        if not runs:
+            print("  none yet: persistor train parity --epsilon -1 --state 4 --steps 1500")
+        return 0
+
+
+@dataclass(frozen=True)
+class Demo:
+    """See in a few minutes what persistent memory does that fading memory cannot.
+
+    Trains CMRU, LRU and minGRU on parity, alphaCMRU and minGRU on copy-first, prints the test
+    accuracies beside the paper's, and draws accuracy against length and a state trajectory.
+    """
+
+    folder: Annotated[Path, arg(help="Where to put runs and pictures.")] = Path("demo")
+    json: Json = False
+
+    def run(self) -> int:
+        """Train, print, draw."""
+        from persistor import demo
+        from persistor.progress import Watcher
+        from persistor.training.checkpoint import writing
+
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
+        say(
+            f"Parity with {demo.PARITY_STATE} units and a short budget, one seed; "
+            "the paper: one unit, full budget, mean [min; max] of five seeds."
+        )
+        say(f"{'test accuracy':34} {'ours':>8}   paper")
+        rows = demo.run_demo(self.folder, Watcher, say)
+        pictures = [str(self.folder / name) for name in demo.PICTURES]
+        if self.json:
+            results = [{"what": r.what, "accuracy": r.ours, "paper": r.paper} for r in rows]
+            print(json.dumps({"rows": results, "pictures": pictures}))
+        say("pictures: " + ", ".join(pictures))
+        return 0
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Say what computes here: the engine and why it, versions, processors."""
+
+    json: Json = False
+
+    def run(self) -> int:
+        """Examine, and print a line a finding."""
+        from persistor.doctor import examine
+
+        findings = examine()
+        if self.json:
+            print(json.dumps(findings))
+            return 0
+        for name, finding in findings.items():
+            print(f"{name:10} {finding}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure how fast this is here: ratios, each measured in one process by turns.
+
+    a: a training step against the straightforward JAX version; b: the recurrence alone; c: other
+    people's layers (`pip install persistor[bench]`); d: growth with length; e: a deep stack; f: a
+    step of a stream; g: the start. A ratio is other / ours. The whole takes about ten minutes.
+    """
+
+    only: Annotated[tuple[str, ...], arg(help="Sections to run: letters, a to g.")] = ()
+    quick: Annotated[
+        bool, arg(help="Small sizes, once: to see that it runs, not for its numbers.")
+    ] = False
+    json: Json = False
+
+    def run(self) -> int:
+        """Measure, and print a line a row as it comes."""
+        from persistor.bench.measure import FULL, HEADING, QUICK, machine
+        from persistor.bench.suite import SECTIONS
+
+        for name in self.only:
+            if name not in SECTIONS:
+                raise unknown("section", name, SECTIONS)
+        say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
+        facts, rows = machine(), []
+        say(", ".join(f"{name} {fact}" for name, fact in facts.items()))
+        say(HEADING)
+        for name in self.only or tuple(SECTIONS):
+            for row in SECTIONS[name](QUICK if self.quick else FULL):
+                rows.append(row.to_json())
+                say(str(row))
+        if self.json:
+            print(json.dumps({"machine": facts, "quick": self.quick, "rows": rows}))
+        return 0

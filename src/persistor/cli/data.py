@@ -1,0 +1,169 @@
+"""`persistor data list | fetch | check | show`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
+
+from persistor.cli.shared import (
+    DataDir,
+    Json,
+    bring_data,
+    use_data_folder,
+)
+from persistor.errors import PersistorError, unknown
+
+Name = Annotated[Positional[str], arg(metavar="NAME", help="A data set, or a task that needs one.")]
+
+
+@dataclass(frozen=True)
+class DataList:
+    """Show the data sets: what they are, how large, and where they lie."""
+
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """A line a data set."""
+        use_data_folder(self.data_dir)
+        from persistor.data import DATASETS, data_folder
+
+        facts = {}
+        for name, data in DATASETS.items():
+            where = sorted({str(path.parent) for _, path in data.found()})
+            size = sum(file.size for file in data.files)
+            facts[name] = {"summary": data.summary, "bytes": size, "found": where}
+        if self.json:
+            print(json.dumps({"folder": str(data_folder()), "data": facts}))
+            return 0
+        print(f"data in {data_folder()}")
+        for name, fact in facts.items():
+            there = f"in {fact['found'][0]}" if fact["found"] else "not here"
+            size = f", {fact['bytes'] / 1e6:,.0f} MB" if fact["bytes"] else ""
+            print(f"  {name:16} {there}: {fact['summary']}{size}")
+        return 0
+
+
+@dataclass(frozen=True)
+class DataFetch:
+    """Get a data set from its publisher, or make it where it is drawn; go on where it stopped."""
+
+    name: Name
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Fetch, read, and say where it is."""
+        use_data_folder(self.data_dir)
+        return report_data(data_name(self.name), self.json)
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """Check a data set: every checksum, and every example read."""
+
+    name: Name
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Refuse what is missing, and check the rest."""
+        use_data_folder(self.data_dir)
+        from persistor.data import DATASETS
+
+        name = data_name(self.name)
+        DATASETS[name].locate()
+        return report_data(name, self.json)
+
+
+@dataclass(frozen=True)
+class DataShow:
+    """Look at some examples of a task: a contact sheet, or text."""
+
+    task: Annotated[Positional[str], arg(metavar="TASK", help="`persistor list` shows them.")]
+    split: Annotated[str, arg(help="train, valid or test.")] = "train"
+    examples: Annotated[int, arg(help="How many.")] = 16
+    picture: Annotated[
+        Path | None, arg(help="Where to draw.", help_behavior_hint="(default: ./TASK.png)")
+    ] = None
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Print, or draw."""
+        use_data_folder(self.data_dir)
+        from persistor import showing
+        from persistor.files import writing
+        from persistor.tasks import TASKS
+        from persistor.tasks.task import SPLITS
+
+        if self.task not in TASKS:
+            raise unknown("task", self.task, TASKS)
+        if self.split not in SPLITS:
+            raise unknown("split", self.split, SPLITS)
+        if self.examples < 1:
+            raise PersistorError(f"examples is {self.examples}; it must be at least 1")
+        task = TASKS[self.task]()
+        bring_data(task.data)
+        split = task.split(self.split)
+        if hasattr(task, "letters"):
+            found = showing.texts(task, split, self.examples)
+            if self.json:
+                print(json.dumps({"examples": [{"target": t, "text": x} for t, x in found]}))
+            else:
+                print("\n\n".join(f"[{target}] {text}" for target, text in found))
+            return 0
+        path = self.picture or Path(f"{self.task}.png")
+        with writing(path.parent):
+            showing.draw(task, f"{self.task}, {self.split}", split, self.examples, path)
+        print(json.dumps({"picture": str(path)}) if self.json else f"picture: {path}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Data:
+    """Data sets: list, fetch, check, and look at them."""
+
+    command: Annotated[
+        Annotated[DataList, subcommand("list")]
+        | Annotated[DataFetch, subcommand("fetch")]
+        | Annotated[DataCheck, subcommand("check")]
+        | Annotated[DataShow, subcommand("show")],
+        OmitSubcommandPrefixes,
+        OmitArgPrefixes,
+    ]
+
+    def run(self) -> int:
+        """Do what was asked."""
+        return self.command.run()
+
+
+def data_name(name: str) -> str:
+    """The data set of this name, or the one that the task of this name needs."""
+    from persistor.data import DATASETS
+
+    if name in DATASETS:
+        return name
+    from persistor.tasks import TASKS
+
+    needed = TASKS[name].data if name in TASKS else None
+    if needed is None:
+        raise unknown("data set", name, DATASETS)
+    return needed
+
+
+def report_data(name: str, as_json: bool) -> int:
+    """Bring a data set, and say where it lies."""
+    from persistor.data import DATASETS
+
+    bring_data(name)
+    paths = [str(path) for _, path in DATASETS[name].found()]
+    if as_json:
+        print(json.dumps({"data": name, "files": paths}))
+    else:
+        print(f"{name} is whole: " + ", ".join(paths))
+    return 0

@@ -1,0 +1,261 @@
+"""`persistor reproduce | compare | figure | report`: the paper beside ours."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from persistor.cli.shared import (
+    Json,
+    Runs,
+    StopOnInterrupt,
+)
+from persistor.errors import PersistorError
+
+Only = Annotated[
+    tuple[str, ...],
+    arg(help="Some rows alone: cell=cmru,lru epsilon=1 state=32 blocks=1 length=100 task=smnist."),
+]
+Format = Annotated[Literal["text", "markdown", "latex"], arg(help="How tables are printed.")]
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Repeat tables of the paper, and see ours beside the published numbers.
+
+    What is done already is not computed again; stopped or killed, the same command goes on. One
+    run that fails does not stop the others. `persistor compare` shows results without training.
+    Examples:
+
+      persistor reproduce --list
+      persistor reproduce parity --seeds 1 --budget 0.05
+      persistor reproduce copy-first-noisy --only cell=cmru,lru length=100,300 --workers 4
+    """
+
+    names: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="TABLE", help="One or several; see --list.")
+    ] = ()
+    list: Annotated[
+        bool, arg(help="Show the tables: runs, what is done, and the time they take here.")
+    ] = False
+    measure: Annotated[
+        bool, arg(help="With --list: time a step of each table that was not timed here before.")
+    ] = False
+    seeds: Annotated[int, arg(help="Seeds of every entry, from 0.")] = 5
+    budget: Annotated[str, arg(help="full, or a share of the paper's steps such as 0.05.")] = "full"
+    only: Only = ()
+    workers: Annotated[
+        int | None,
+        arg(
+            help="Processes; they share the processors.",
+            help_behavior_hint="(default: one for two processors)",
+        ),
+    ] = None
+    runs: Runs = None
+    format: Format = "text"
+    json: Json = False
+
+    def run(self) -> int:
+        """Train what is missing, then print the comparison."""
+        from persistor.training import runs_folder
+
+        folder = runs_folder(self.runs)
+        if self.list:
+            return self._list(folder)
+        from persistor.paper.presets import choose, plan
+
+        chosen = choose(self.names, self.only)
+        budget = share_of_steps(self.budget)
+        work = plan(chosen, self.seeds, budget)
+        failures, stopped = self._train(work, folder)
+        show_comparisons(chosen, folder, self.format, self.json, budget=budget, seeds=self.seeds)
+        for name, reason in failures.items():
+            print(f"failed: {name}: {reason}", file=sys.stderr)
+        if stopped:
+            print("stopped; run the same command again to go on", file=sys.stderr)
+            return 130
+        return 1 if failures else 0
+
+    def _train(self, work: Any, folder: Path) -> tuple[dict[str, str], bool]:
+        """Train what has no outcome yet: what failed and why, and whether somebody stopped it."""
+        from persistor.paper.outcomes import find_outcomes
+        from persistor.paper.sweep import processors, sweep
+        from persistor.progress import SweepWatcher
+
+        done = {outcome.experiment for outcome in find_outcomes(folder)[0]}
+        missing = {
+            experiment: weight for experiment, weight in work.items() if experiment not in done
+        }
+        if not missing:
+            return {}, False
+        stop = StopOnInterrupt()
+        workers = max(1, processors() // 2) if self.workers is None else self.workers
+        with SweepWatcher({e.name: weight for e, weight in missing.items()}) as watcher:
+
+            def hear(news: Any) -> None:
+                if news.outcome is None:
+                    watcher.step(news.experiment, news.step)
+                else:
+                    watcher.end(news.experiment, news.outcome)
+
+            failures = sweep(
+                tuple(missing), folder, workers=workers, watch=hear, should_stop=stop.asked
+            )
+        return failures, stop.asked()
+
+    def _list(self, folder: Path) -> int:
+        from persistor.paper.presets import survey
+        from persistor.progress import Counter, duration
+
+        with Counter("timing a step of each table") as count:
+            facts = survey(folder, self.seeds, measure=self.measure, report=count)
+        if self.json:
+            print(json.dumps({"tables": facts}))
+            return 0
+        print(f"{'table':20} {'runs':>5} {'done':>5} {'reduced':>8}  {'time left':>10}  title")
+        for name, fact in facts.items():
+            seconds = fact["seconds"]
+            left = "?" if seconds is None else duration(seconds)
+            note = f"; {fact['missing']}" if fact["missing"] else ""
+            print(
+                f"{name:20} {fact['runs']:5} {fact['done']:5} {fact['reduced']:8}  {left:>10}  "
+                f"{fact['title']}{note}"
+            )
+        if any(fact["seconds"] is None and not fact["missing"] for fact in facts.values()):
+            print("? not timed here yet: persistor reproduce --list --measure")
+        return 0
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Show ours beside the paper's numbers, from runs that are there; nothing is trained.
+
+    Example: persistor compare parity --runs results --format markdown
+    """
+
+    names: Annotated[
+        Positional[tuple[str, ...]],
+        arg(
+            metavar="TABLE",
+            help="One or several.",
+            help_behavior_hint="(default: all with a run)",
+        ),
+    ] = ()
+    only: Only = ()
+    runs: Runs = None
+    format: Format = "text"
+    json: Json = False
+
+    def run(self) -> int:
+        """Read, compare, print."""
+        from persistor.paper.presets import choose
+        from persistor.paper.tables import tables
+        from persistor.training import runs_folder
+
+        chosen = choose(self.names or tuple(tables()), self.only)
+        show_comparisons(
+            chosen, runs_folder(self.runs), self.format, self.json, empty=bool(self.names)
+        )
+        return 0
+
+
+@dataclass(frozen=True)
+class DrawFigure:
+    """Draw figures of the paper, with ours beside it where there are runs at full budget.
+
+    Example: persistor figure smnist copy-first --runs results
+    """
+
+    names: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="FIGURE", help="One or several.", help_behavior_hint="(default: all)"),
+    ] = ()
+    folder: Annotated[Path, arg(help="Where to put NAME.pdf and NAME.png.")] = Path("figures")
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Draw, and say where."""
+        from persistor.paper.figures import FIGURES, draw
+        from persistor.paper.outcomes import find_outcomes
+        from persistor.training import runs_folder
+        from persistor.training.checkpoint import writing
+
+        outcomes, problems = find_outcomes(runs_folder(self.runs))
+        figures = {name: draw(name, outcomes) for name in self.names or FIGURES}
+        written = []
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for name, figure in figures.items():
+                for kind in ("pdf", "png"):
+                    written.append(str(self.folder / f"{name}.{kind}"))
+                    figure.savefig(written[-1], dpi=200)
+        print(json.dumps({"figures": written}) if self.json else "\n".join(written))
+        for problem in problems:
+            print(problem, file=sys.stderr)
+        return 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one page that says how well the paper was repeated; it opens without network.
+
+    Tables with plots, learning curves, and a playground where an input moves the cells' states.
+    Example: persistor report --runs results
+    """
+
+    page: Annotated[Path, arg(help="Where to write it.")] = Path("report.html")
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Write the page, and say where."""
+        from persistor.report.page import page
+        from persistor.training import runs_folder
+        from persistor.training.checkpoint import write_atomically
+
+        write_atomically(self.page, page(runs_folder(self.runs)).encode())
+        print(json.dumps({"page": str(self.page)}) if self.json else str(self.page))
+        return 0
+
+
+def share_of_steps(budget: str) -> float:
+    """A budget as a share of the paper's steps."""
+    try:
+        share = 1.0 if budget == "full" else float(budget)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise PersistorError(f"budget is {budget!r}; give full, or a share such as 0.05")
+    return share
+
+
+def show_comparisons(
+    chosen: Any,
+    folder: Path,
+    format: str,
+    as_json: bool,
+    *,
+    budget: float | None = None,
+    seeds: int | None = None,
+    empty: bool = True,
+) -> None:
+    """Print tables beside the paper's; runs that are not to be trusted are named."""
+    from persistor.paper.comparison import FORMATS, compare
+    from persistor.paper.outcomes import find_outcomes
+
+    outcomes, problems = find_outcomes(folder)
+    outcomes = [o for o in outcomes if seeds is None or o.experiment.seed < seeds]
+    compared = [compare(table, outcomes, budget=budget) for table in chosen]
+    shown = [c for c in compared if empty or any(entry.values for entry in c.entries)]
+    if as_json:
+        print(json.dumps({"tables": [c.to_json() for c in shown]}))
+    else:
+        print("\n\n".join(map(FORMATS[format], shown)) or f"no run of the paper's in {folder}")
+    for problem in problems:
+        print(problem, file=sys.stderr)

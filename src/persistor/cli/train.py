@@ -1,0 +1,284 @@
+"""`persistor train | evaluate | inspect | sample`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from persistor.cli.shared import (
+    DataDir,
+    Json,
+    Runs,
+    StopOnInterrupt,
+    Where,
+    bring_data,
+    open_run,
+    use_data_folder,
+)
+from persistor.errors import PersistorError, unknown
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a model on a task under the paper's protocol, or go on with a run that was stopped.
+
+    The same command always means the same run: a finished one is shown, not computed again, an
+    interrupted one continues where it was. Examples:
+
+      persistor train parity --epsilon -1 --state 4 --steps 1500
+      persistor train copy-first-discrete --length 1000 --cell alpha-cmru
+      persistor train copy-first-noisy --cell mingru,cmru --blocks 4 --state 16
+      persistor train --data sounds/ --cell cmru --state 16
+    """
+
+    task: Annotated[Positional[str], arg(metavar="TASK", help="`persistor list` shows them.")] = ""
+    data: Annotated[
+        Path | None,
+        arg(
+            help="Your own data in place of a task: an .npz file with x (N, T, F) and y, "
+            "a folder of sounds by class, or a text."
+        ),
+    ] = None
+    cell: Annotated[
+        str, arg(help="bmru, cmru, alpha-cmru, lru or mingru; several with commas.")
+    ] = "cmru"
+    epsilon: Annotated[
+        float | None,
+        arg(help="Share of the state kept in an update.", help_behavior_hint="(default: 1)"),
+    ] = None
+    anneal: Annotated[bool, arg(help="Take epsilon from 1 to 0 during training.")] = False
+    state: Annotated[
+        int | None,
+        arg(help="State width d.", help_behavior_hint="(default: the paper's smallest)"),
+    ] = None
+    blocks: Annotated[
+        int | None,
+        arg(help="Number of blocks r.", help_behavior_hint="(default: the paper's smallest)"),
+    ] = None
+    width: Annotated[int, arg(help="Model width m.")] = 256
+    encoding: Annotated[
+        int | None,
+        arg(
+            help="Width of the positional encoding; 0 leaves positions out.",
+            help_behavior_hint="(default: the model width)",
+        ),
+    ] = None
+    dropout: Annotated[float, arg(help="Dropout rate in the MLPs.")] = 0.0
+    length: Annotated[
+        int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
+    ] = None
+    steps: Annotated[
+        int | None,
+        arg(help="Length of the schedule.", help_behavior_hint="(default: the paper's budget)"),
+    ] = None
+    batch: Annotated[int, arg(help="Sequences a step.")] = 64
+    seed: Annotated[int, arg(help="Decides weights and batches.")] = 0
+    runs: Runs = None
+    data_dir: DataDir = None
+    json: Json = False
+
+    def experiment(self):
+        """The experiment that these options stand for."""
+        from persistor.experiment import Experiment, ModelSpec, TrainingSpec
+
+        task = self._task()
+        model = ModelSpec(
+            cells=tuple(self.cell.split(",")),
+            state=task.state if self.state is None else self.state,
+            blocks=task.blocks if self.blocks is None else self.blocks,
+            width=self.width,
+            encoding=self.width if self.encoding is None else self.encoding,
+            epsilon=self.epsilon,
+            dropout=self.dropout,
+        )
+        steps = task.steps if self.steps is None else self.steps
+        training = TrainingSpec(steps=steps, anneal=self.anneal, batch=self.batch)
+        return Experiment(task, model, training, self.seed)
+
+    def _task(self):
+        from persistor.tasks import TASKS, own_task
+
+        if self.data is not None:
+            if self.task:
+                raise PersistorError(f"give either {self.task} or --data, not both")
+            task = own_task(self.data)
+            return task if self.length is None else task.with_length(self.length)
+        if self.task not in TASKS:
+            raise unknown("task", self.task, TASKS)
+        kind = TASKS[self.task]
+        if self.length is None:
+            return kind()
+        if hasattr(kind, "length"):
+            return kind(length=self.length)  # pyright: ignore[reportCallIssue]
+        raise PersistorError(f"{self.task} has no single length; leave --length out")
+
+    def run(self) -> int:
+        """Train, and print the outcome."""
+        use_data_folder(self.data_dir)
+        experiment = self.experiment()
+        from persistor.progress import Watcher
+        from persistor.training import Run, runs_folder, train
+
+        bring_data(experiment.task.data)  # before anything is written
+        run = Run.create(experiment, runs_folder(self.runs))
+        stop = StopOnInterrupt()
+        with Watcher(experiment) as watcher:
+            result = train(run, watch=watcher.update, should_stop=stop.asked)
+        if result is None:
+            again = "run the same command again to go on"
+            print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)
+            return 130
+        metric, value = next(iter(result["test"].items()))
+        budget = "" if result["budget"] == "full" else f" of the paper's {result['paper_steps']:,}"
+        self._print(
+            result,
+            f"test {metric} {value:.4f} after {result['steps']:,} steps{budget} "
+            f"in {result['seconds']:.0f} s\n{run.path}",
+        )
+        return 0
+
+    def _print(self, result: dict[str, Any], text: str) -> None:
+        print(json.dumps(result) if self.json else text)
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Test a trained run again: on its own test set, or on sequences of other lengths.
+
+    Example: persistor evaluate runs/NAME --lengths 1000 10000 100000
+    """
+
+    run_folder: Where
+    lengths: Annotated[tuple[int, ...], arg(help="Sequence lengths to test on.")] = ()
+    runs: Runs = None
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Evaluate, and print a line a length."""
+        use_data_folder(self.data_dir)
+        run = open_run(self.run_folder, self.runs)
+        from persistor.progress import Counter
+        from persistor.training import evaluate, load_best
+
+        own = run.experiment.task
+        tasks = [own.with_length(length) for length in self.lengths] or [own]
+        model = load_best(run)
+        metric = own.objective.metric
+        results = []
+        for length, task in zip(self.lengths or (None,), tasks, strict=True):
+            with Counter("its own test set" if length is None else f"length {length:,}") as count:
+                value = evaluate(model, task.split("test"), own.objective, report=count)
+            results.append({"length": length, metric: value})
+            if not self.json:
+                name = "test set" if length is None else f"{length:,}"
+                print(f"{name:>12}  {metric} {value:.4f}", flush=True)
+        if self.json:
+            print(json.dumps({"run": run.path.name, "results": results}))
+        return 0
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Look inside a trained run: when units update, the levels they visit, how gradients flow.
+
+    Prints a line a unit and draws a picture. `keeps` means that nothing after the first step
+    touches the unit; `counts` that it goes on adding; `flips` that updates turn its state around;
+    `forgets` and `fades` that the past is lost.
+    """
+
+    run_folder: Where
+    length: Annotated[
+        int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
+    ] = None
+    examples: Annotated[int, arg(help="Sequences to look at.")] = 64
+    picture: Annotated[
+        Path | None,
+        arg(help="Where to draw.", help_behavior_hint="(default: inspect.png in the run)"),
+    ] = None
+    runs: Runs = None
+    data_dir: DataDir = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Inspect, print and draw."""
+        use_data_folder(self.data_dir)
+        run = open_run(self.run_folder, self.runs)
+        from persistor import inspection
+        from persistor.training import load_best
+        from persistor.training.checkpoint import writing
+
+        if self.examples < 1:
+            raise PersistorError(f"examples is {self.examples}; it must be at least 1")
+        task = run.experiment.task
+        task = task if self.length is None else task.with_length(self.length)
+        batch = inspection.first_batch(task.split("test"), self.examples)
+        traces, reports = inspection.look(load_best(run), batch)
+        path = self.picture or run.path / "inspect.png"
+        with writing(path.parent):
+            inspection.draw(traces, run.path.name, path)
+        if self.json:
+            units = inspection.as_json(reports)
+            print(json.dumps({"run": run.path.name, "units": units, "picture": str(path)}))
+            return 0
+        print("block unit  verdict  retains  after first  net count  levels       states  gradient")
+        for r in reports:
+            print(
+                f"{r.block:5} {r.unit:4}  {r.verdict:7}  {r.retains:7.2%}  "
+                f"{r.retains_after_first:11.2%}  {r.count:9.1f}  {r.levels:6}  "
+                f"{r.lowest:5.1f}..{r.highest:<5.1f}  {r.flow:8.1e}"
+            )
+        print(f"picture: {path}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Write text with a run that was trained to predict the next character.
+
+    Example: persistor sample runs/NAME --prompt "ROMEO:" --count 500
+    """
+
+    run_folder: Where
+    prompt: Annotated[str, arg(help="How the text begins.")] = "\n"
+    count: Annotated[int, arg(help="Characters to write.")] = 500
+    temperature: Annotated[float, arg(help="0 takes the likeliest; 1 is as trained.")] = 0.8
+    seed: Annotated[int, arg(help="Decides what is drawn.")] = 0
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Write, as it comes."""
+        run = open_run(self.run_folder, self.runs)
+        import jax
+
+        from persistor.sampling import sample
+        from persistor.tasks.task import NextToken
+        from persistor.training import load_best
+
+        task: Any = run.experiment.task
+        if not isinstance(task.objective, NextToken):
+            raise PersistorError(f"{run.path.name} predicts no text; train shakespeare, say")
+        stream = sample(
+            load_best(run),
+            task.letters,
+            self.prompt,
+            self.count,
+            temperature=self.temperature,
+            window=task.length,
+            key=jax.random.key(self.seed),
+        )
+        if self.json:
+            print(json.dumps({"run": run.path.name, "text": self.prompt + "".join(stream)}))
+            return 0
+        first = next(stream, "")  # so that a mistake is found before anything is printed
+        print(self.prompt + first, end="", flush=True)
+        for letter in stream:
+            print(letter, end="", flush=True)
+        print()
+        return 0
