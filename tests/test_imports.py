@@ -20,11 +20,11 @@ LAYERS = [
     {"theory", "doctor"},
     {"model"},
     {"tasks"},
-    {"inspection"},
+    {"inspection", "hardware"},
     {"experiment"},
     {"training"},
-    {"progress", "paper"},
-    {"demo"},
+    {"progress", "paper", "arguments"},
+    {"demo", "hardware_commands"},
     {"cli"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -1,4 +1,4 @@
-"""The command line: `persistor train | evaluate | inspect | list | doctor`. Thin; JAX is late."""
+"""The command line: train, evaluate, inspect, list, doctor, demo, hardware. Thin; JAX is late."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import Positional, arg
 
+from persistor.arguments import Json, Runs, Where, open_run
 from persistor.errors import PersistorError, unknown
+from persistor.hardware_commands import Hardware
 
-Json = Annotated[bool, arg(help="Print exactly one JSON object, the result, on standard output.")]
-Runs = Annotated[
-    Path | None, arg(help="Folder of the runs.", help_behavior_hint="(default: ./runs)")
-]
-Where = Annotated[
-    Positional[Path], arg(metavar="RUN", help="A run folder, or its name below the runs folder.")
-]
+DEPLOYABLE_WIDTH = 16  # a whole network of a few thousand parameters
 
 
 @dataclass(frozen=True)
@@ -34,12 +30,24 @@ class Train:
       persistor train parity --epsilon -1 --state 4 --steps 1500
       persistor train copy-first-discrete --length 1000 --cell alpha-cmru
       persistor train copy-first-noisy --cell mingru,cmru --blocks 4 --state 16
+      persistor train copy-first-discrete --length 20 --deployable --state 16 --steps 4000
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK", help="`persistor list` shows them.")]
     cell: Annotated[
-        str, arg(help="bmru, cmru, alpha-cmru, lru or mingru; several with commas.")
-    ] = "cmru"
+        str | None,
+        arg(
+            help="One of `persistor list`; several with commas.",
+            help_behavior_hint="(default: cmru)",
+        ),
+    ] = None
+    deployable: Annotated[
+        bool,
+        arg(
+            help="A model that a circuit can be: a positive CMRU, epsilon annealed to 0, no "
+            "positions, and a whole network of model width 16 unless you set --width."
+        ),
+    ] = False
     epsilon: Annotated[
         float | None,
         arg(help="Share of the state kept in an update.", help_behavior_hint="(default: 1)"),
@@ -50,7 +58,9 @@ class Train:
         arg(help="State width d.", help_behavior_hint="(default: the paper's smallest)"),
     ] = None
     blocks: Annotated[int, arg(help="Number of blocks r.")] = 1
-    width: Annotated[int, arg(help="Model width m.")] = 256
+    width: Annotated[
+        int | None, arg(help="Model width m.", help_behavior_hint="(default: 256)")
+    ] = None
     encoding: Annotated[
         int | None,
         arg(
@@ -85,17 +95,25 @@ class Train:
             task = kind(length=self.length)  # pyright: ignore[reportCallIssue]
         else:
             raise PersistorError(f"{self.task} has no single length; leave --length out")
+        if self.deployable and (self.cell or self.encoding or self.epsilon or self.anneal):
+            raise PersistorError(
+                "--deployable chooses cell, encoding and epsilon itself; leave those options out"
+            )
+        width = self.width or (DEPLOYABLE_WIDTH if self.deployable else 256)
+        encoding = 0 if self.deployable else width if self.encoding is None else self.encoding
+        cells = "positive-cmru" if self.deployable else self.cell or "cmru"
         model = ModelSpec(
-            cells=tuple(self.cell.split(",")),
+            cells=tuple(cells.split(",")),
             state=task.state if self.state is None else self.state,
             blocks=self.blocks,
-            width=self.width,
-            encoding=self.width if self.encoding is None else self.encoding,
+            width=width,
+            encoding=encoding,
             epsilon=self.epsilon,
             dropout=self.dropout,
         )
         steps = task.steps if self.steps is None else self.steps
-        training = TrainingSpec(steps=steps, anneal=self.anneal, batch=self.batch)
+        anneal = self.anneal or self.deployable
+        training = TrainingSpec(steps=steps, anneal=anneal, batch=self.batch)
         return Experiment(task, model, training, self.seed)
 
     def run(self) -> int:
@@ -318,14 +336,6 @@ class StopOnInterrupt:
         return self._asked
 
 
-def open_run(where: Path, runs: Path | None):
-    """The run at a path, or with that name below the runs folder."""
-    from persistor.training import Run, runs_folder
-
-    below = runs_folder(runs) / where
-    return Run.open(below if not where.exists() and below.exists() else where)
-
-
 COMMANDS = {
     "train": Train,
     "evaluate": Evaluate,
@@ -333,6 +343,7 @@ COMMANDS = {
     "list": List,
     "doctor": Doctor,
     "demo": Demo,
+    "hardware": Hardware,
 }
 
 
