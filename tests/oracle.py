@@ -25,6 +25,16 @@ def alpha_cmru(cell, x, h):
     return _cumulative(candidate, threshold, scale, _float(cell.epsilon), h)
 
 
+def positive_cmru(cell, x, h):
+    """The CMRU with W_beta = 0 whose state is k = 2 h - alpha."""
+    (candidate,) = _projections(cell, x, 1)
+    scale = _float(cell.scale)
+    k = 2 * h - scale
+    return (
+        _cumulative(candidate, _float(cell.threshold), scale, _float(cell.epsilon), k) + scale
+    ) / 2
+
+
 def mingru(cell, x, h):
     """Appendix "Minimal Gated Recurrent Unit"."""
     gate, candidate = _projections(cell, x, 2)
@@ -40,7 +50,14 @@ def lru(cell, x, h):
     return eigenvalue * h + gamma * (real + 1j * imaginary)
 
 
-STEPS = {"bmru": bmru, "cmru": cmru, "alpha-cmru": alpha_cmru, "mingru": mingru, "lru": lru}
+STEPS = {
+    "bmru": bmru,
+    "cmru": cmru,
+    "alpha-cmru": alpha_cmru,
+    "positive-cmru": positive_cmru,
+    "mingru": mingru,
+    "lru": lru,
+}
 
 
 def states(name, cell, xs, first):

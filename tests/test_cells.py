@@ -13,6 +13,7 @@ from persistor import CELLS, CMRU, AlphaCMRU, PersistorError
 from persistor.unroll import ENGINES
 
 NAMES = sorted(CELLS)
+CUMULATIVE = ("cmru", "alpha-cmru", "positive-cmru")
 WIDTH = 6
 shapes = st.sampled_from([(1, 1), (1, 7), (3, 2), (4, 17)])  # few, for each one compiles anew
 sizes = st.builds(lambda shape, seed: (*shape, seed), shapes, st.integers(0, 2**16))
@@ -26,7 +27,7 @@ def test_registry_is_not_empty_and_has_an_oracle_each():
 def make(name, state, seed, epsilon=0.7):
     """A cell whose biases and scales are not at their special starting values."""
     key, bias, scale = jax.random.split(jax.random.key(seed), 3)
-    kwargs = {"epsilon": epsilon} if name in ("cmru", "alpha-cmru") else {}
+    kwargs = {"epsilon": epsilon} if name in CUMULATIVE else {}
     cell = CELLS[name](WIDTH, state, key=key, **kwargs)
     if cell.project.bias is not None:
         b = 0.5 * jax.random.normal(bias, cell.project.bias.shape)

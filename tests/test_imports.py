@@ -22,7 +22,7 @@ LAYERS = [
     {"theory", "doctor"},
     {"model"},
     {"tasks"},
-    {"inspection", "sampling"},
+    {"inspection", "sampling", "hardware"},
     {"showing"},
     {"experiment"},
     {"training"},

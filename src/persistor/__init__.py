@@ -18,7 +18,16 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "persistor.cells": ("BMRU", "CELLS", "CMRU", "LRU", "AlphaCMRU", "Cell", "MinGRU"),
+    "persistor.cells": (
+        "BMRU",
+        "CELLS",
+        "CMRU",
+        "LRU",
+        "AlphaCMRU",
+        "Cell",
+        "MinGRU",
+        "PositiveCMRU",
+    ),
     "persistor.errors": ("PersistorError",),
     "persistor.experiment": ("Experiment", "ModelSpec", "TrainingSpec"),
     "persistor.model": ("Backbone", "Memory", "Pooling"),

@@ -8,8 +8,9 @@ from persistor.cells.cell import Cell
 from persistor.cells.cmru import CMRU
 from persistor.cells.lru import LRU
 from persistor.cells.mingru import MinGRU
+from persistor.cells.positive_cmru import PositiveCMRU
 
-__all__ = ["BMRU", "CELLS", "CMRU", "LRU", "AlphaCMRU", "Cell", "MinGRU"]
+__all__ = ["BMRU", "CELLS", "CMRU", "LRU", "AlphaCMRU", "Cell", "MinGRU", "PositiveCMRU"]
 
 CELLS: dict[str, type[Cell]] = {
     "bmru": BMRU,
@@ -17,4 +18,5 @@ CELLS: dict[str, type[Cell]] = {
     "alpha-cmru": AlphaCMRU,
     "lru": LRU,
     "mingru": MinGRU,
+    "positive-cmru": PositiveCMRU,
 }

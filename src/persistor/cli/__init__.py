@@ -9,6 +9,7 @@ import tyro
 
 from persistor.cli.about import Bench, Demo, Doctor, List
 from persistor.cli.data import Data
+from persistor.cli.hardware import Hardware
 from persistor.cli.reproduce import Compare, DrawFigure, Report, Reproduce
 from persistor.cli.train import Evaluate, Inspect, Sample, Train
 from persistor.errors import PersistorError
@@ -23,6 +24,7 @@ COMMANDS = {
     "compare": Compare,
     "figure": DrawFigure,
     "report": Report,
+    "hardware": Hardware,
     "list": List,
     "doctor": Doctor,
     "bench": Bench,

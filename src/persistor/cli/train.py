@@ -22,6 +22,8 @@ from persistor.cli.shared import (
 )
 from persistor.errors import PersistorError, unknown
 
+DEPLOYABLE_WIDTH = 16  # a whole network of a few thousand parameters
+
 
 @dataclass(frozen=True)
 class Train:
@@ -33,6 +35,7 @@ class Train:
       persistor train parity --epsilon -1 --state 4 --steps 1500
       persistor train copy-first-discrete --length 1000 --cell alpha-cmru
       persistor train copy-first-noisy --cell mingru,cmru --blocks 4 --state 16
+      persistor train copy-first-discrete --length 20 --deployable --state 16 --steps 4000
       persistor train --data sounds/ --cell cmru --state 16
     """
 
@@ -45,8 +48,19 @@ class Train:
         ),
     ] = None
     cell: Annotated[
-        str, arg(help="bmru, cmru, alpha-cmru, lru or mingru; several with commas.")
-    ] = "cmru"
+        str | None,
+        arg(
+            help="One of `persistor list`; several with commas.",
+            help_behavior_hint="(default: cmru)",
+        ),
+    ] = None
+    deployable: Annotated[
+        bool,
+        arg(
+            help="A model that a circuit can be: a positive CMRU, epsilon annealed to 0, no "
+            "positions, and a whole network of model width 16 unless you set --width."
+        ),
+    ] = False
     epsilon: Annotated[
         float | None,
         arg(help="Share of the state kept in an update.", help_behavior_hint="(default: 1)"),
@@ -60,7 +74,9 @@ class Train:
         int | None,
         arg(help="Number of blocks r.", help_behavior_hint="(default: the paper's smallest)"),
     ] = None
-    width: Annotated[int, arg(help="Model width m.")] = 256
+    width: Annotated[
+        int | None, arg(help="Model width m.", help_behavior_hint="(default: 256)")
+    ] = None
     encoding: Annotated[
         int | None,
         arg(
@@ -87,17 +103,25 @@ class Train:
         from persistor.experiment import Experiment, ModelSpec, TrainingSpec
 
         task = self._task()
+        if self.deployable and (self.cell or self.encoding or self.epsilon or self.anneal):
+            raise PersistorError(
+                "--deployable chooses cell, encoding and epsilon itself; leave those options out"
+            )
+        width = self.width or (DEPLOYABLE_WIDTH if self.deployable else 256)
+        encoding = 0 if self.deployable else width if self.encoding is None else self.encoding
+        cells = "positive-cmru" if self.deployable else self.cell or "cmru"
         model = ModelSpec(
-            cells=tuple(self.cell.split(",")),
+            cells=tuple(cells.split(",")),
             state=task.state if self.state is None else self.state,
             blocks=task.blocks if self.blocks is None else self.blocks,
-            width=self.width,
-            encoding=self.width if self.encoding is None else self.encoding,
+            width=width,
+            encoding=encoding,
             epsilon=self.epsilon,
             dropout=self.dropout,
         )
         steps = task.steps if self.steps is None else self.steps
-        training = TrainingSpec(steps=steps, anneal=self.anneal, batch=self.batch)
+        anneal = self.anneal or self.deployable
+        training = TrainingSpec(steps=steps, anneal=anneal, batch=self.batch)
         return Experiment(task, model, training, self.seed)
 
     def _task(self):

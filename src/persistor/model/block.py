@@ -66,7 +66,18 @@ class Block(eqx.Module):
         )
         if only_last:
             xs, us = xs.last(lengths), us.last(lengths)
+        return self.read(xs, us, states, key=key), last
+
+    def read(
+        self,
+        xs: Sequence,
+        us: Sequence,
+        states: Inexact[Array, "*b t d"],
+        *,
+        key: Key | None = None,
+    ) -> Dense:
+        """The block's outputs, of its inputs, the cell's inputs and the cell's states."""
         read = self.readout_norm(self.readout(self.cell.read(states, us)))
         read = read * jax.nn.sigmoid(us.linear(self.output_gate).dense())
         y = over(self.skip, read) * xs.dense() + read
-        return Dense(over(self.mlp_skip, y) * y + self.mlp(self.mlp_norm(y), key=key)), last
+        return Dense(over(self.mlp_skip, y) * y + self.mlp(self.mlp_norm(y), key=key))

@@ -1,0 +1,57 @@
+"""Positive CMRU: the CMRU that a circuit of currents can be."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Key
+from persistor.cells.cell import Cell
+from persistor.cells.epsilon import checked_epsilon, update_decay
+from persistor.cells.hysteresis import update_gate
+from persistor.layers import Linear, over
+from persistor.sequence import Sequence
+from persistor.surrogate import heaviside
+from persistor.transition import Affine
+
+
+class PositiveCMRU(Cell):
+    """A CMRU with a threshold that no input moves, and states that are never negative at epsilon 0.
+
+    c_t = W_x x_t + b_x,  z_t = H(|c_t| - |beta|)
+    h_t = z_t [(H(c_t) - epsilon / 2) alpha + epsilon h_{t-1}] + (1 - z_t) h_{t-1}
+
+    With k the state of a CMRU with W_beta = 0 that begins at -alpha, h = (k + alpha) / 2 exactly.
+    At epsilon 0 the states are 0 and alpha, which a Schmitt trigger of currents has too.
+    """
+
+    project: Linear  # candidate
+    threshold: Float[Array, " d"]
+    scale: Float[Array, " d"]
+    epsilon: Float[Array, ""] | Float[Array, " d"]
+    state: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        width: int,
+        state: int,
+        *,
+        epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
+        key: Key,
+    ):
+        self.project = Linear(width, state, key=key)
+        self.threshold = jnp.ones(state)
+        self.scale = jnp.ones(state)
+        self.epsilon = checked_epsilon(epsilon, state)
+        self.state = state
+
+    def gate(self, p: Float[Array, "*s p"]) -> Affine:
+        """Retain (decay 1, drive 0), or go towards alpha or 0."""
+        z = update_gate(p, jnp.broadcast_to(over(self.threshold, p), p.shape))
+        kept = jnp.broadcast_to(self.epsilon, (self.state,))
+        target = heaviside(p) - over(kept, p) / 2
+        return Affine(update_decay(z, self.epsilon), z * target * over(self.scale, z))
+
+    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
+        """The state itself."""
+        return states

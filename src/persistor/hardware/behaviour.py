@@ -1,0 +1,121 @@
+"""The circuits' behaviour in JAX: thousands of chips at once, where SPICE simulates one.
+
+A cell is a hysteretic comparator of currents whose thresholds and output differ from chip to chip
+as they do in SPICE (`variation.Spread`). An integrator follows the equation of the DPI, in the
+logarithm of its current so that the slew from the rail is part of it.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from persistor.arrays import Array, Float, Int, Key
+from persistor.hardware.circuit import FALL, Bistable, Ladder
+from persistor.hardware.measure import Piece
+from persistor.hardware.variation import Spread, spread_of
+
+RAIL = 21.0  # e-folds of current between an integrator at its level and one at the rail
+
+
+class Chips(eqx.Module):
+    """The thresholds and the output of every cell of many chips, nA."""
+
+    upper: Float[Array, "n d"]
+    lower: Float[Array, "n d"]
+    output: Float[Array, "n d"]
+
+
+def make_chips(
+    key: Key, cell: Bistable, chips: int, cells: int, spread: Spread | None = None
+) -> Chips:
+    """Draw chips; upper and lower threshold share a sink and so part of their error."""
+    spread = spread_of(cell) if spread is None else spread
+    one, two, three = jax.random.normal(key, (3, chips, cells))
+    shared = spread.correlation
+    own = (1 - shared**2) ** 0.5
+    return Chips(
+        cell.upper + spread.upper * one,
+        cell.lower + spread.lower * (shared * one + own * two),
+        cell.scale + spread.output * three,
+    )
+
+
+def run_cells(
+    chips: Chips,
+    currents: Float[Array, "b t d"],
+    *,
+    lengths: Int[Array, " b"] | None = None,
+    noise: float = 0.0,
+    key: Key,
+) -> Float[Array, "n b d"]:
+    """Output currents, nA, of every chip after the last input, all cells being down at first.
+
+    `noise` is the standard deviation of what is added to every input current, nA.
+    """
+    batch, steps, _ = currents.shape
+    ends = jnp.full((batch,), steps, jnp.int32) if lengths is None else lengths
+
+    def one_chip(args):
+        upper, lower, output, key = args
+
+        def step(up, given):
+            t, current, key = given
+            current = current + noise * jax.random.normal(key, current.shape)
+            moved = (current > upper[None, :]) | (up & (current >= lower[None, :]))
+            return jnp.where((t < ends)[:, None], moved, up), None
+
+        times = jnp.arange(steps, dtype=jnp.int32)
+        given = (times, jnp.moveaxis(currents, 1, 0), jax.random.split(key, steps))
+        up, _ = jax.lax.scan(step, jnp.zeros(currents.shape[::2], bool), given)
+        return jnp.where(up, output[None, :], 0.0)
+
+    keys = jax.random.split(key, chips.upper.shape[0])
+    return jax.lax.map(one_chip, (chips.upper, chips.lower, chips.output, keys), batch_size=16)
+
+
+def run_ladders(
+    ladder: Ladder, chips: Chips, pieces: list[Piece], resolution: int = 40
+) -> tuple[np.ndarray, Int[Array, "n t"]]:
+    """Times, and the number of cells up, of every chip's ladder under a drive.
+
+    `chips` has a column a cell; thresholds above the first cell are raised by the scale.
+    """
+    tau, level = ladder.time_constant, ladder.cell.scale
+    dt = tau / resolution
+    ends = np.cumsum([piece.seconds for piece in pieces])
+    times = np.arange(0.0, ends[-1], dt)
+    drive = np.array([piece.current for piece in pieces])[np.searchsorted(ends, times, "right")]
+    ratio = level / ladder.tau_current
+    gain = level / (ratio - 1)  # I_gain at which an integrator settles at the level
+    raised = jnp.where(jnp.arange(ladder.levels) > 0, level, 0.0)
+
+    def step(carry, current: Float[Array, ""]):
+        up, log_current, below = carry
+        dpi = jnp.exp(log_current)
+        around = jnp.pad(dpi, ((0, 0), (1, 1)))
+        total = current + around[:, :-2] + around[:, 2:] - raised[None, :]
+        below = jnp.where(up & (total < chips.lower), below + dt, 0.0)
+        up = (up & (below < FALL * tau)) | (total > chips.upper)
+        growth = jnp.where(up, ratio / (1 + dpi / gain), 0.0) - 1.0
+        # The exact step of a frozen growth rate would overshoot the level: bound it there.
+        log_current = jnp.clip(log_current + dt / tau * growth, _floor(level), jnp.log(level))
+        return (up, log_current, below), up.sum(-1, dtype=jnp.int32)
+
+    shape = chips.upper.shape
+    start = (jnp.zeros(shape, bool), jnp.full(shape, _floor(level)), jnp.zeros(shape))
+    _, levels = jax.lax.scan(step, start, jnp.asarray(drive, jnp.float32))
+    return times, jnp.moveaxis(levels, 0, 1)
+
+
+def _floor(level: float) -> float:
+    """The logarithm of an integrator's current at the rail."""
+    return float(np.log(level)) - RAIL
+
+
+def levels_at_ends(times: np.ndarray, levels: Array, pieces: list[Piece]) -> np.ndarray:
+    """The level of every chip at the end of every piece of a drive."""
+    ends = np.cumsum([piece.seconds for piece in pieces])
+    return np.asarray(levels)[:, np.searchsorted(times, ends - 1e-4) - 1]

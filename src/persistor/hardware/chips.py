@@ -1,0 +1,114 @@
+"""Yield: what mismatch does to many chips, in SPICE and by behaviour, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from persistor.hardware.behaviour import levels_at_ends, make_chips, run_cells, run_ladders
+from persistor.hardware.circuit import Bistable, Ladder
+from persistor.hardware.deployment import Deployment
+from persistor.hardware.measure import Bench, climb, run_ladder, targets
+from persistor.hardware.spice import Report
+from persistor.hardware.variation import fit, monte_carlo
+from persistor.tasks import Batch, Objective
+
+KEY = 0  # of the chips drawn: the same command draws the same chips
+LOSS = 0.02  # a chip passes if its metric is at most this much worse than the model's
+
+
+def of_cell(bench: Bench, seeds: int, chips: int, report: Report | None = None) -> dict[str, Any]:
+    """The share of cells that hold at the retain input, and the spread, both ways."""
+    cell = Bistable()
+    simulated = monte_carlo(cell, bench, seeds, report)
+    drawn = make_chips(jax.random.key(KEY), cell, chips, 1)
+    holds = [r.lower < cell.retain < r.upper for r in simulated]
+    return {
+        "spice": {"chips": seeds, "yield": float(np.mean(holds)), **asdict(fit(simulated))},
+        "behaviour": {
+            "chips": chips,
+            "yield": float(((drawn.lower < cell.retain) & (cell.retain < drawn.upper)).mean()),
+            "upper": float(drawn.upper.std()),
+            "lower": float(drawn.lower.std()),
+            "output": float(drawn.output.std()),
+        },
+    }
+
+
+def of_ladder(
+    levels: int, bench: Bench, seeds: int, chips: int, report: Report | None = None
+) -> dict[str, Any]:
+    """The share of ladders that stop on every level of a drive, and that reach both ends."""
+    ladder = Ladder(levels)
+    pieces, target = climb(ladder), np.array(targets(ladder))
+    held = slice(0, None, 2)
+    simulated = []
+    for seed in range(seeds):
+        simulated.append(run_ladder(ladder, pieces, bench.at(seed=seed))[0].levels[held])
+        if report is not None:
+            report(seed + 1, seeds)
+    drawn = make_chips(jax.random.key(KEY), ladder.cell, chips, levels)
+    times, paths = run_ladders(ladder, drawn, pieces)
+    reached = {
+        "spice": np.array(simulated),
+        "behaviour": levels_at_ends(times, paths, pieces)[:, held],
+    }
+    return {
+        how: {
+            "chips": len(found),
+            "exact": float((found == target).all(-1).mean()),
+            "ends": float((found[:, -2:] == target[-2:]).all(-1).mean()),
+        }
+        for how, found in reached.items()
+    }
+
+
+def of_run(
+    deployment: Deployment, batch: Batch, objective: Objective, chips: int, noise: float
+) -> dict[str, Any]:
+    """The metric of every chip on a batch, and the share that stays close to the model's."""
+    key, draw = jax.random.split(jax.random.key(KEY))
+    cell = deployment.layer.cell
+    currents = jnp.asarray(deployment.currents(batch), jnp.float32)
+    drawn = make_chips(draw, cell, chips, currents.shape[-1])
+    outputs = run_cells(drawn, currents, lengths=batch.lengths, noise=noise, key=key)
+    scores = np.array(
+        [
+            float(objective.score(deployment.answers(batch, o), batch.targets).mean())
+            for o in outputs
+        ]
+    )
+    own, _ = deployment.model(batch.inputs, lengths=batch.lengths)
+    nominal = float(objective.score(own, batch.targets).mean())
+    worse = nominal - scores if objective.higher_is_better else scores - nominal
+    counts, edges = np.histogram(scores, bins=10)
+    return {
+        "behaviour": {
+            "chips": chips,
+            "yield": float((worse <= LOSS).mean()),
+            "model": nominal,
+            f"mean {objective.metric}": float(scores.mean()),
+            "worst": float(scores.min() if objective.higher_is_better else scores.max()),
+        },
+        "noise_nA": noise,
+        "histogram": {"counts": counts.tolist(), "edges": edges.tolist()},
+    }
+
+
+def text(outcome: dict[str, Any]) -> str:
+    """The outcome for a person."""
+    lines = []
+    for how, facts in outcome.items():
+        if how == "histogram":
+            edges = zip(facts["edges"], facts["counts"], strict=False)
+            most = max(facts["counts"])
+            lines += [f"  from {e:.4f} {c:6} {'#' * round(40 * c / most)}" for e, c in edges]
+        elif isinstance(facts, dict):
+            lines.append(f"{how:10} " + ", ".join(f"{k} {v:.4g}" for k, v in facts.items()))
+        else:
+            lines.append(f"{how} {facts:.4g}")
+    return "\n".join(lines)

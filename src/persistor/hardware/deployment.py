@@ -1,0 +1,88 @@
+"""A trained model with its recurrent layer in hardware: encoder and decoder stay as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from persistor.arrays import Array, Bool, Float, Int
+from persistor.errors import PersistorError
+from persistor.hardware.mapping import Layer, mappable, to_currents
+from persistor.model import Backbone, Pooling
+from persistor.tasks import Batch
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A model, and the layer of circuits that stands for its cell."""
+
+    model: Backbone
+    layer: Layer
+
+    @staticmethod
+    def of(model: Backbone) -> Deployment:
+        """The deployment of a model with one block, no positions and a cell that maps exactly."""
+        if len(model.blocks) != 1:
+            raise PersistorError(
+                f"the model has {len(model.blocks)} blocks; only one can be mapped"
+            )
+        if model.encoding:
+            raise PersistorError(
+                f"the model has a positional encoding of width {model.encoding}; a circuit has no "
+                "first step to count from: train with --deployable (encoding 0)"
+            )
+        if model.pooling is not Pooling.LAST:
+            raise PersistorError(
+                f"the model pools by {model.pooling}; a circuit is read at the end (last)"
+            )
+        return Deployment(model, to_currents(mappable(model.blocks[0].cell)))
+
+    def currents(self, batch: Batch) -> np.ndarray:
+        """The input currents of a batch, nA: (b, t, d)."""
+        return self.layer.currents(_candidates(self.model, batch))
+
+    def states(self, batch: Batch) -> np.ndarray:
+        """The trained model's own states: (b, t, d)."""
+        return np.asarray(_states(self.model, batch))
+
+    def answers(self, batch: Batch, outputs: Array | np.ndarray) -> Float[Array, "b o"]:
+        """What the decoder makes of the circuits' output currents at the end, nA: (b, d)."""
+        states = self.layer.states(np.asarray(outputs, np.float64))
+        return _decode(self.model, batch, jnp.asarray(states, jnp.float32))
+
+
+@eqx.filter_jit
+def _candidates(model: Backbone, batch: Batch) -> Float[Array, "b t d"]:
+    block = model.blocks[0]
+    us = block.cell_inputs(model.encode(batch.inputs), model.table(batch.inputs.steps))
+    return us.linear(block.cell.project).dense()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@eqx.filter_jit
+def _states(model: Backbone, batch: Batch) -> Float[Array, "b t d"]:
+    block = model.blocks[0]
+    us = block.cell_inputs(model.encode(batch.inputs), model.table(batch.inputs.steps))
+    return block.cell.states(us, lengths=batch.lengths)[0]
+
+
+@eqx.filter_jit
+def _decode(model: Backbone, batch: Batch, states: Float[Array, "b d"]) -> Float[Array, "b o"]:
+    block, lengths = model.blocks[0], batch.lengths
+    xs = model.encode(batch.inputs)
+    us = block.cell_inputs(xs, model.table(batch.inputs.steps))
+    read = block.read(xs.last(lengths), us.last(lengths), states[:, None, :])
+    return model.decoder(read.dense()[:, 0])
+
+
+def ends(batch: Batch) -> Int[np.ndarray, " b"]:
+    """The number of steps of every sequence."""
+    size, steps = batch.inputs.batch[0], batch.inputs.steps
+    return np.full(size, steps) if batch.lengths is None else np.asarray(batch.lengths)
+
+
+def inside(batch: Batch) -> Bool[np.ndarray, "b t"]:
+    """Whether a step belongs to its sequence."""
+    return np.arange(batch.inputs.steps)[None, :] < ends(batch)[:, None]

@@ -1,0 +1,196 @@
+"""Can it be built? One function a rule, each with its value, its limit and a remedy.
+
+A rule returns nothing where it does not apply. Adding one is a function here and a line in `RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from persistor.hardware.circuit import Bistable, Ladder
+from persistor.hardware.variation import spread_of
+
+LEAKAGE = 1e-4  # nA: a closed switch at 27 C, simulated
+WEAK_INVERSION = 5.0  # nA: above it the mirrors leave the subthreshold law
+RAMP = 0.06  # pF at node x: gates of two switches and the drains around it
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is to be checked: a cell, or a ladder, or a layer with the inputs it will see."""
+
+    cell: Bistable
+    period: float = 0.02  # s between one input and the next
+    ladder: Ladder | None = None
+    inputs: np.ndarray | None = None  # nA, any shape: what trained units receive
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one rule."""
+
+    rule: str
+    says: str
+    value: float
+    limit: float
+    unit: str
+    holds: bool
+    remedy: str
+
+    def __str__(self) -> str:
+        verdict = "ok  " if self.holds else "FAIL"
+        text = f"{verdict} {self.rule:14} {self.says}: {self.value:.4g} {self.unit}, "
+        text += f"limit {self.limit:.4g} {self.unit}"
+        return text if self.holds else f"{text}; {self.remedy}"
+
+
+Rule = Callable[[Design], Finding | None]
+
+
+def _at_least(rule: str, says: str, value: float, limit: float, unit: str, remedy: str) -> Finding:
+    return Finding(rule, says, value, limit, unit, value >= limit, remedy)
+
+
+def _at_most(rule: str, says: str, value: float, limit: float, unit: str, remedy: str) -> Finding:
+    return Finding(rule, says, value, limit, unit, value <= limit, remedy)
+
+
+def smallest_current(design: Design) -> Finding:
+    """Every programmed current stands well above the leakage."""
+    currents = [*design.cell.references().values(), design.cell.lower]
+    if design.ladder is not None:
+        currents.append(design.ladder.tau_current)
+    return _at_least(
+        "leakage",
+        "smallest current",
+        min(currents),
+        100 * LEAKAGE,
+        "nA",
+        "scale all currents up",
+    )
+
+
+def largest_current(design: Design) -> Finding:
+    """No device leaves weak inversion."""
+    currents = [*design.cell.references().values(), 2 * design.cell.retain]
+    if design.ladder is not None:
+        currents.append(design.cell.upper + design.cell.scale)
+    return _at_most(
+        "subthreshold",
+        "largest current",
+        max(currents),
+        WEAK_INVERSION,
+        "nA",
+        "scale all currents down, or widen the devices",
+    )
+
+
+def retain_margin(design: Design) -> Finding:
+    """The retain input lies inside the window of nearly every chip."""
+    margin = min(design.cell.upper - design.cell.retain, design.cell.retain - design.cell.lower)
+    spread = spread_of(design.cell)
+    return _at_least(
+        "retain margin",
+        "from the retain input to the nearer threshold",
+        margin,
+        4 * max(spread.upper, spread.lower),
+        "nA",
+        "widen the window, or enlarge the devices",
+    )
+
+
+def decision_time(design: Design) -> Finding | None:
+    """A cell that is driven a tenth of its window beyond a threshold switches within a period."""
+    if design.ladder is not None:
+        return None
+    time = 1e-3 * RAMP * 1.8 / (0.1 * design.cell.width)
+    return _at_least(
+        "decision time",
+        "period",
+        design.period,
+        time,
+        "s",
+        "sample more slowly, or scale all currents up",
+    )
+
+
+def input_margin(design: Design) -> Finding | None:
+    """Few of the real inputs lie so near a threshold that mismatch decides them."""
+    if design.inputs is None:
+        return None
+    cell, spread = design.cell, spread_of(design.cell)
+    up, down = np.abs(design.inputs - cell.upper), np.abs(design.inputs - cell.lower)
+    close = (up < 2 * spread.upper) | (down < 2 * spread.lower)
+    return _at_most(
+        "input margin",
+        "share of inputs within two sigma of a threshold",
+        float(close.mean()),
+        0.05,
+        "",
+        "train longer or with input noise, or enlarge the devices",
+    )
+
+
+def ladder_hold(design: Design) -> Finding | None:
+    """A level that has just been reached holds when the drive returns to rest."""
+    if design.ladder is None:
+        return None
+    ladder = design.ladder
+    swing = max(ladder.up - ladder.cell.retain, ladder.cell.retain - ladder.down)
+    return _at_most(
+        "ladder hold",
+        "swing of the drive around the retain input",
+        swing,
+        ladder.cell.width * (1 + 1e-9),
+        "nA",
+        "drive more gently, or widen the window",
+    )
+
+
+def ladder_drive(design: Design) -> Finding | None:
+    """The drive moves the ladder at all."""
+    if design.ladder is None:
+        return None
+    ladder, spread = design.ladder, spread_of(design.cell)
+    return _at_least(
+        "ladder drive",
+        "from the drive to the threshold it must pass",
+        min(ladder.up - ladder.cell.upper, ladder.cell.lower - ladder.down),
+        3 * max(spread.upper, spread.lower),
+        "nA",
+        "drive harder",
+    )
+
+
+def ladder_period(design: Design) -> Finding | None:
+    """One sample lasts long enough for one level."""
+    if design.ladder is None:
+        return None
+    return _at_least(
+        "ladder period",
+        "period",
+        design.period,
+        max(design.ladder.step_up, design.ladder.step_down),
+        "s",
+        "sample more slowly, or take a smaller capacitor",
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    smallest_current,
+    largest_current,
+    retain_margin,
+    decision_time,
+    input_margin,
+    ladder_hold,
+    ladder_drive,
+    ladder_period,
+)
+
+
+def check(design: Design) -> list[Finding]:
+    """What every rule that applies says of a design."""
+    return [finding for rule in RULES if (finding := rule(design)) is not None]

@@ -1,0 +1,66 @@
+"""Mismatch: what a seed does to a cell in SPICE, and the spread fitted to many of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from persistor.hardware.circuit import Bistable
+from persistor.hardware.measure import Bench, CellReport, hysteresis
+from persistor.hardware.spice import Report
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Standard deviations over chips, nA, and how far the two thresholds move together."""
+
+    upper: float
+    lower: float
+    output: float
+    correlation: float
+    seeds: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+def fit(cells: list[CellReport]) -> Spread:
+    """The spread of simulated cells."""
+    table = np.array([[cell.upper, cell.lower, cell.output] for cell in cells])
+    upper, lower, output = table.std(0, ddof=1)
+    correlation = np.corrcoef(table[:, 0], table[:, 1])[0, 1]
+    return Spread(float(upper), float(lower), float(output), float(correlation), len(cells))
+
+
+def monte_carlo(
+    cell: Bistable, bench: Bench, seeds: int, report: Report | None = None
+) -> list[CellReport]:
+    """One cell, simulated with the mismatch of `seeds` chips."""
+    cells = []
+    for seed in range(seeds):
+        cells.append(hysteresis(cell, bench.at(seed=seed))[0])
+        if report is not None:
+            report(seed + 1, seeds)
+    return cells
+
+
+def spread_of(cell: Bistable) -> Spread:
+    """The spread of a cell with other currents: mirrors err by a share of what they carry."""
+    ratio = cell.upper / Bistable().upper
+    return replace(
+        SPREAD, upper=ratio * SPREAD.upper, lower=ratio * SPREAD.lower, output=ratio * SPREAD.output
+    )
+
+
+def measured() -> Spread:
+    """The spread of the standard cell in SPICE; `persistor hardware yield cell` measures it."""
+    value = json.loads(files("persistor.hardware").joinpath("spread.json").read_text())
+    return Spread(**value["spread"])
+
+
+SPREAD = measured()
