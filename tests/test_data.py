@@ -319,24 +319,6 @@ def test_a_version_is_known_by_its_name(folder):
     assert speech.version() == "0.02"
 
 
-def test_sounds_that_are_none():
-    soundfile = pytest.importorskip("soundfile")
-    good = io.BytesIO()
-    soundfile.write(good, np.full(50, 0.5, np.float32), 16_000, format="WAV", subtype="PCM_16")
-    np.testing.assert_allclose(speech.decode("good", good.getvalue()), 0.5, atol=1e-4)
-    assert speech.one_second(speech.decode("good", good.getvalue())).shape == (16_000,)
-    other = io.BytesIO()
-    soundfile.write(other, np.zeros((50, 2)), 8_000, format="WAV")
-    for content, says in (
-        (other.getvalue(), "2 channels at 8000 Hz"),
-        (good.getvalue()[:30], "not a sound file"),
-        (b"RIFF....WAVE", "not a sound file"),
-        (b"", "not a sound file"),
-    ):
-        with pytest.raises(PersistorError, match=says):
-            speech.decode("bad.wav", content)
-
-
 def test_what_is_prepared_is_made_once(folder):
     calls = []
 

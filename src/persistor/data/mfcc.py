@@ -7,34 +7,22 @@ frames of 512 samples, 160 apart, zeros beyond both ends, Hann window
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
 import io
-import itertools
-import tarfile
-import zipfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from persistor.data.parts import Report, in_order, silent
 from persistor.errors import PersistorError
-from persistor.files import replacing, writing
 
 SAMPLE_RATE = 16_000
-SAMPLES = SAMPLE_RATE  # a clip is one second
 WINDOW = 512
 HOP = 160
 BANDS = 128
 COEFFICIENTS = 13
 QUIETEST = 1e-10
 RANGE = 80.0  # decibels
-STEPS = 1 + SAMPLES // HOP
-CHUNK = 256  # clips a process takes at a time
-SETTINGS = f"mfcc {SAMPLE_RATE} {SAMPLES} {WINDOW} {HOP} {BANDS} {COEFFICIENTS} {QUIETEST} {RANGE}"
+STEPS = 1 + SAMPLE_RATE // HOP  # of one second
 
 
 def mfcc(signal: NDArray[np.floating], sample_rate: int = SAMPLE_RATE) -> NDArray[np.float32]:
@@ -90,8 +78,8 @@ def _cosines() -> NDArray[np.float32]:
     return basis.astype(np.float32)
 
 
-def read_clip(sound: bytes, name: str) -> NDArray[np.float32]:
-    """One second of a wav or flac file: cut at its end, or filled up with silence; one channel."""
+def read_sound(content: bytes, name: str) -> NDArray[np.float32]:
+    """The samples of a wav or flac file, its channels averaged."""
     try:
         import soundfile
     except ImportError:
@@ -99,100 +87,16 @@ def read_clip(sound: bytes, name: str) -> NDArray[np.float32]:
             "reading sound needs soundfile; install it with: pip install 'persistor[audio]'"
         ) from None
     try:
-        signal, rate = soundfile.read(io.BytesIO(sound), dtype="float32", always_2d=True)
-    except (soundfile.SoundFileError, TypeError, ValueError) as error:
+        signal, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
+    except (soundfile.SoundFileError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise PersistorError(f"{name} is not a whole wav or flac file ({error})") from None
     if rate != SAMPLE_RATE:
         raise PersistorError(f"{name} has {rate} samples a second; resample it to {SAMPLE_RATE}")
     if not len(signal) or not np.isfinite(signal).all():
         raise PersistorError(f"{name} holds no sound")
-    clip = np.zeros(SAMPLES, np.float32)
-    clip[: len(signal)] = signal[:SAMPLES].mean(1)
-    return clip
+    return signal.mean(1, dtype=np.float32)
 
 
-Clip = tuple[str, bytes]
-
-
-def clips(source: Path, names: Sequence[str]) -> Iterator[Clip]:
-    """The named files of a folder, a zip or a tar archive; of a tar, in the archive's order."""
-    try:
-        if source.is_dir():
-            for name in names:
-                yield name, (source / name).read_bytes()
-        elif zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive:
-                for name in names:
-                    yield name, archive.read(name)
-        else:
-            wanted = set(names)
-            with tarfile.open(source, "r|*") as archive:
-                for member in archive:
-                    name = member.name.removeprefix("./")
-                    if name in wanted and (file := archive.extractfile(member)):
-                        wanted.discard(name)
-                        yield name, file.read()
-            for name in sorted(wanted):
-                raise KeyError(name)
-    except (OSError, KeyError, EOFError, zipfile.BadZipFile, tarfile.TarError) as error:
-        raise PersistorError(f"{source} is damaged or lacks a file: {error}") from None
-
-
-def features(
-    source: Path,
-    names: Sequence[str],
-    cache: Path,
-    *,
-    report: Report = silent,
-    processes: int | None = None,
-) -> NDArray[np.float32]:
-    """The coefficients (n, 101, 13) of the named clips, in their order, as a memory map.
-
-    They are computed once and kept in the folder `cache`, under a name that stands for the
-    settings, the source and the clips.
-    """
-    if not names:
-        raise PersistorError(f"{source}: no clips are named")
-    path = cache / f"mfcc-{_key(source, names)}.npy"
-    if not path.exists():
-        with writing(cache):
-            cache.mkdir(parents=True, exist_ok=True)
-        _compute(source, names, path, report, processes)
-    return np.load(path, mmap_mode="r")
-
-
-def _key(source: Path, names: Sequence[str]) -> str:
-    """Sixteen hex digits for the settings, the clips, and the size of what holds them."""
-    try:
-        holders = [source / name for name in names] if source.is_dir() else [source]
-        sizes = [holder.stat().st_size for holder in holders]
-    except OSError as error:
-        raise PersistorError(f"{error.filename} cannot be read: {error.strerror}") from None
-    text = "\n".join([SETTINGS, *names, *map(str, sizes)])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _compute(
-    source: Path, names: Sequence[str], path: Path, report: Report, processes: int | None
-) -> None:
-    place = {name: i for i, name in enumerate(names)}
-    result = np.empty((len(names), STEPS, COEFFICIENTS), np.float32)
-    done = 0
-    with contextlib.closing(in_order(_chunk, _chunks(clips(source, names)), processes)) as chunks:
-        for some, coefficients in chunks:
-            result[[place[name] for name in some]] = coefficients
-            done += len(some)
-            report(done, len(names))
-    with replacing(path) as file:
-        np.save(file, result)
-
-
-def _chunks(each: Iterator[Clip]) -> Iterator[tuple[Clip, ...]]:
-    while some := tuple(itertools.islice(each, CHUNK)):
-        yield some
-
-
-def _chunk(some: tuple[Clip, ...]) -> tuple[list[str], NDArray[np.float32]]:
-    # One at a time: a clip's frames fit into the cache, a thousand's do not.
-    coefficients = [mfcc(read_clip(sound, name)) for name, sound in some]
-    return [name for name, _ in some], np.stack(coefficients)
+def one_second(signal: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The first second, with silence after a shorter clip."""
+    return np.pad(signal[:SAMPLE_RATE], (0, max(0, SAMPLE_RATE - len(signal))))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from persistor.data.parts import Parts, Report, silent
 from persistor.errors import PersistorError
-from persistor.files import replacing, writing
+from persistor.files import replacing
 
 SIZE = 32  # pixels
 PADDING = 1
@@ -312,23 +312,3 @@ def read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
             f"{path} does not hold pictures of Pathfinder; remove it, make it again"
         )
     return records["image"], records["label"]
-
-
-def draw_sheet(
-    images: NDArray[np.uint8], labels: NDArray[np.uint8], path: Path, rows: int = 4
-) -> None:
-    """A picture of some examples: connected ones on the left, others on the right."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 6.4), layout="constrained")
-    titles = {1: "connected", 0: "not connected"}
-    for axes, (label, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        some = images[np.flatnonzero(labels == label)[: rows * rows]]
-        sheet = np.full((rows * rows, SIZE + 2, SIZE + 2), 96, np.uint8)
-        sheet[: len(some), 1:-1, 1:-1] = some
-        sheet = sheet.reshape(rows, rows, SIZE + 2, SIZE + 2).swapaxes(1, 2)
-        side = rows * (SIZE + 2)
-        axes.imshow(sheet.reshape(side, side), cmap="gray", vmin=0, vmax=255)
-        axes.set(title=title, xticks=[], yticks=[])
-    with writing(path.parent):
-        figure.savefig(path, dpi=110)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import itertools
 import re
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from persistor.data.contents import contents, fingerprint
 from persistor.data.dataset import DataSet, File
-from persistor.data.mfcc import mfcc
+from persistor.data.mfcc import COEFFICIENTS, SAMPLE_RATE, STEPS, mfcc, one_second, read_sound
 from persistor.data.parts import Report, in_order, silent
 from persistor.data.prepared import Arrays, prepared, read_arrays
 from persistor.errors import PersistorError
@@ -51,8 +50,6 @@ SPEECH = DataSet(
 
 WORDS = {"0.01": 30, "0.02": 35}  # how many there are, by version
 NOISE = "_background_noise_"
-RATE = 16_000
-STEPS, COEFFICIENTS = 101, 13
 NOISE_EVERY = 1_600  # samples from one noise clip to the next
 TOGETHER = 256  # clips handed to a process
 LARGEST = 1 << 23  # bytes; the longest noise file has 3 million
@@ -133,33 +130,10 @@ def _features(clips: list[tuple[str, str, bytes]]) -> list[tuple[str, NDArray[np
     """Features of some clips; a noise file is cut into clips."""
     found = []
     for word, name, content in clips:
-        signal = decode(name, content)
-        starts = range(0, max(1, len(signal) - RATE + 1), NOISE_EVERY) if word == NOISE else [0]
-        for start in starts:
-            found.append((word, mfcc(one_second(signal[start:]), RATE)))
-    return found
-
-
-def one_second(signal: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The first second, with silence after a shorter clip."""
-    return np.pad(signal[:RATE], (0, max(0, RATE - len(signal))))
-
-
-def decode(name: str, content: bytes) -> NDArray[np.float32]:
-    """The samples of a wav or flac file: one channel at 16 kHz."""
-    try:
-        import soundfile
-    except ModuleNotFoundError:
-        raise PersistorError(
-            "reading sound needs soundfile: pip install persistor[audio]"
-        ) from None
-    try:
-        signal, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
-    except (soundfile.SoundFileError, ValueError, OverflowError, MemoryError) as error:
-        raise PersistorError(f"{name} is not a sound file: {error}") from None
-    if rate != RATE or signal.shape[1] != 1 or not len(signal):
-        raise PersistorError(
-            f"{name} has {signal.shape[1]} channels at {rate} Hz and {len(signal)} samples; "
-            f"expected 1 channel at {RATE} Hz"
+        signal = read_sound(content, name)
+        starts = (
+            range(0, max(1, len(signal) - SAMPLE_RATE + 1), NOISE_EVERY) if word == NOISE else [0]
         )
-    return signal[:, 0].astype(np.float32)
+        for start in starts:
+            found.append((word, mfcc(one_second(signal[start:]))))
+    return found

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from persistor.data.contents import contents, fingerprint
-from persistor.data.mfcc import COEFFICIENTS, mfcc, read_clip
+from persistor.data.mfcc import COEFFICIENTS, mfcc, one_second, read_sound
 from persistor.data.parts import in_order
 from persistor.data.prepared import Arrays, prepared, read_arrays
 from persistor.errors import PersistorError
@@ -270,7 +270,7 @@ def _batches(sounds: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, by
 
 
 def _hear_some(sounds: list[tuple[str, bytes]]) -> list[tuple[str, NDArray[np.float32]]]:
-    return [(name, mfcc(read_clip(content, name))) for name, content in sounds]
+    return [(name, mfcc(one_second(read_sound(content, name)))) for name, content in sounds]
 
 
 OWN: dict[str, Any] = {"own-arrays": OwnArrays, "own-sounds": OwnSounds, "own-text": OwnText}
