@@ -8,7 +8,7 @@ import pytest
 
 from persistor import CELLS, Backbone, Dense, Indexed, Pooling
 from persistor.experiment import build_cell
-from persistor.model.positions import sinusoid
+from persistor.model.positions import compact_encoding, sinusoid
 from persistor.sequence import inside
 
 WIDTH, STEPS, VALUES = 16, 12, 5
@@ -126,9 +126,56 @@ def test_dropout_needs_a_key_and_then_differs_by_step(inputs):
     assert not np.allclose(outputs[0, 0], outputs[1, 0])
 
 
+@pytest.mark.parametrize("pooling", Pooling)
+def test_rematerialising_changes_nothing(pooling, inputs):
+    """Outputs, and gradients for every weight."""
+    model = build(HYBRID, pooling)
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad(has_aux=True)
+    def loss(model, remat):
+        outputs, _ = model(inputs, lengths=jnp.array(LENGTHS), remat=remat)
+        return jnp.square(outputs).mean(), outputs
+
+    (_, kept), kept_grads = loss(model, False)
+    (_, again), again_grads = loss(model, True)
+    close(again, kept, 1e-5)
+    jax.tree.map(lambda a, b: close(a, b, 1e-4), again_grads, kept_grads)
+
+
 def test_the_encoding_is_the_sinusoid():
     table = np.asarray(sinusoid(jnp.array([0, 3, 50]), 8), np.float64)
     frequencies = 1.0 / 10_000 ** (np.arange(4) / 4)
     for row, position in zip(table, (0, 3, 50), strict=True):
         np.testing.assert_allclose(row[:4], np.sin(position * frequencies), atol=1e-5)
         np.testing.assert_allclose(row[4:], np.cos(position * frequencies), atol=1e-5)
+
+
+@pytest.mark.parametrize(("steps", "width"), [(1, 8), (30, 64), (784, 256), (3000, 64)])
+def test_a_compact_encoding_is_the_encoding(steps, width):
+    compact = compact_encoding(steps, width)
+    table = np.asarray(sinusoid(jnp.arange(steps), width), np.float64)
+    np.testing.assert_allclose(
+        np.asarray(compact.table, np.float64) @ np.asarray(compact.basis, np.float64),
+        table,
+        atol=2e-5,
+    )
+    assert compact.table.shape[1] <= min(steps, width)
+    if steps == 784:
+        assert compact.table.shape[1] < 110
+
+
+def test_a_model_with_a_compact_encoding_is_the_same(inputs):
+    """Outputs, and gradients for every weight."""
+    model = build(HYBRID, Pooling.NONE)
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad(has_aux=True)
+    def loss(model, table):
+        outputs, _ = model(inputs, table=table)
+        return jnp.square(outputs).mean(), outputs
+
+    (_, plain), plain_grads = loss(model, None)
+    (_, compact), compact_grads = loss(model, model.table(STEPS))
+    close(compact, plain)
+    jax.tree.map(lambda a, b: close(a, b, 1e-3), compact_grads, plain_grads)

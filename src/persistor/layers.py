@@ -65,9 +65,12 @@ class MLP(eqx.Module):
 
     def __call__(self, x: Float[Array, "*s m"], *, key: Key | None = None) -> Float[Array, "*s m"]:
         """Apply to the last axis; dropout acts only when given a key."""
+        return self.narrow(self.hidden(x, key=key))
+
+    def hidden(self, x: Float[Array, "*s m"], *, key: Key | None = None) -> Float[Array, "*s h"]:
+        """All but the last linear map, through which a mean can move."""
         hidden = jax.nn.glu(self.widen(x))
-        hidden = self.dropout(hidden, key=key, inference=key is None)
-        return self.narrow(hidden)
+        return self.dropout(hidden, key=key, inference=key is None)
 
 
 def over(vector: Float[Array, " m"], x: Float[Array, "*s m"]) -> Float[Array, "... m"]:

@@ -15,6 +15,7 @@ from persistor.arrays import Array, Float
 from persistor.layers import MLP, LayerNorm
 from persistor.model import Backbone, Block, Pooling
 from persistor.model.backbone import Residual
+from persistor.model.positions import sinusoid
 from persistor.sequence import Dense
 from persistor.training.evaluation import sampled_indices
 from persistor.training.loop import State, Trainer
@@ -61,7 +62,7 @@ def apply_block(
 
 def predict(model: Backbone, x: Float[Array, "b t i"], fold: Engine) -> Float[Array, "b ..."]:
     """What `model(Dense(x))` predicts."""
-    table = model.table(x.shape[1])
+    table = sinusoid(jnp.arange(x.shape[1], dtype=jnp.int32), model.encoding)
     x = residual(model.encoder, x)
     for block in model.blocks:
         x = apply_block(block, x, table, fold)

@@ -94,6 +94,9 @@ class Train:
     ] = None
     batch: Annotated[int, arg(help="Sequences a step.")] = 64
     seed: Annotated[int, arg(help="Decides weights and batches.")] = 0
+    remat: Annotated[
+        bool, arg(help="Compute inner arrays twice instead of keeping them: less memory.")
+    ] = False
     runs: Runs = None
     data_dir: DataDir = None
     json: Json = False
@@ -152,7 +155,7 @@ class Train:
         run = Run.create(experiment, runs_folder(self.runs))
         stop = StopOnInterrupt()
         with Watcher(experiment) as watcher:
-            result = train(run, watch=watcher.update, should_stop=stop.asked)
+            result = train(run, remat=self.remat, watch=watcher.update, should_stop=stop.asked)
         if result is None:
             again = "run the same command again to go on"
             print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)

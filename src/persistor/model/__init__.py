@@ -2,5 +2,6 @@
 
 from persistor.model.backbone import Backbone, Memory, Pooling
 from persistor.model.block import Block
+from persistor.model.positions import Encoding
 
-__all__ = ["Backbone", "Block", "Memory", "Pooling"]
+__all__ = ["Backbone", "Block", "Encoding", "Memory", "Pooling"]

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
 from persistor.layers import MLP, Linear
-from persistor.model.block import Block
-from persistor.model.positions import sinusoid
+from persistor.model.block import Block, Mean
+from persistor.model.positions import Encoding, compact_encoding, sinusoid
 from persistor.sequence import Dense, Sequence, inside
 
 
@@ -85,9 +85,13 @@ class Backbone(eqx.Module):
         self.encoding = encoding
         self.dropout = dropout
 
-    def table(self, steps: int, start: int | Int[Array, ""] = 0) -> Float[Array, "t w"]:
-        """The positional encoding of `steps` steps from `start` on."""
-        return sinusoid(jnp.arange(steps, dtype=jnp.int32) + start, self.encoding)
+    def table(self, steps: int) -> Encoding:
+        """The positional encoding of the first `steps` steps, made small once for many calls."""
+        return compact_encoding(steps, self.encoding)
+
+    def _table_from(self, start: Int[Array, ""], steps: int) -> Encoding:
+        """The positional encoding from a position on that may be traced."""
+        return Encoding(sinusoid(jnp.arange(steps, dtype=jnp.int32) + start, self.encoding))
 
     def first(self, batch: tuple[int, ...] = ()) -> Memory:
         """The memory before the first step."""
@@ -105,14 +109,16 @@ class Backbone(eqx.Module):
         memory: Memory | None = None,
         *,
         lengths: Int[Array, "*b"] | None = None,
-        table: Float[Array, "t w"] | None = None,
+        table: Encoding | None = None,
         engine: str = "auto",
+        remat: bool = False,
         key: Key | None = None,
     ) -> tuple[Float[Array, "*b o"] | Float[Array, "*b t o"], Memory]:
         """Predictions and the memory to go on with: one per sequence, or per step if not pooled.
 
         `table` is the positional encoding if the caller has it at hand (`self.table(steps)`);
-        dropout acts only when given a `key`.
+        dropout acts only when given a `key`. With `remat`, gradients compute each block's inner
+        arrays again instead of keeping them: a third more time, a fraction of the memory.
         """
         if key is not None and self.dropout > 0:
             inputs = Dense(inputs.dense())  # every step has a mask of its own: nothing to share
@@ -120,18 +126,20 @@ class Backbone(eqx.Module):
         if key is not None:
             keys = list(jax.random.split(key, len(keys)))
         memory = self.first(inputs.batch) if memory is None else memory
-        table = self.table(inputs.steps, memory.position) if table is None else table
+        if table is None:
+            table = self._table_from(memory.position, inputs.steps)
 
         xs = self.encode(inputs, key=keys[0])
         states = []
         for i, block in enumerate(self.blocks):
-            only_last = self.pooling is Pooling.LAST and i == len(self.blocks) - 1
-            xs, state = block(
+            is_last = i == len(self.blocks) - 1
+            xs, state = (eqx.filter_checkpoint(block) if remat else block)(
                 xs,
                 table,
                 memory.cells[i],
                 lengths=lengths,
-                only_last=only_last,
+                only_last=is_last and self.pooling is Pooling.LAST,
+                mean=_mean(lengths) if is_last and self.pooling is Pooling.MEAN else None,
                 engine=engine,
                 key=keys[i + 1],
             )
@@ -141,7 +149,7 @@ class Backbone(eqx.Module):
 
     def _pool(
         self,
-        y: Float[Array, "*b t m"],
+        y: Float[Array, "*b t m"] | Float[Array, "*b 1 m"],
         memory: Memory,
         lengths: Int[Array, "*b"] | None,
         steps: int,
@@ -152,12 +160,9 @@ class Backbone(eqx.Module):
             return y[..., -1, :], memory.total, position
         if self.pooling is Pooling.NONE:
             return y, memory.total, position
-        if lengths is None:
-            total = memory.total + y.sum(-2)
-            return total / position.astype(y.dtype), total, position
-        total = memory.total + jnp.where(inside(lengths, steps)[..., None], y, 0.0).sum(-2)
-        count = (memory.position + lengths)[..., None].astype(y.dtype)
-        return total / count, total, position
+        count = jnp.asarray(steps) if lengths is None else lengths[..., None]
+        total = memory.total + count.astype(y.dtype) * y[..., 0, :]
+        return total / (memory.position + count).astype(y.dtype), total, position
 
     def step(self, x: Float[Array, "*b i"], memory: Memory) -> tuple[Float[Array, "*b o"], Memory]:
         """One step of a stream: the prediction as if the sequence ended here, and the memory."""
@@ -172,6 +177,19 @@ class Backbone(eqx.Module):
         """A filter for `equinox.partition`: true on what is learned, false on epsilon."""
         spec = jax.tree.map(eqx.is_inexact_array, self)
         return eqx.tree_at(_epsilons, spec, [False] * len(_epsilons(spec)))
+
+
+def _mean(lengths: Int[Array, "*b"] | None) -> Mean:
+    """The mean over time, of the steps that belong to each sequence."""
+
+    def mean(x: Float[Array, "*b t f"]) -> Float[Array, "*b 1 f"]:
+        if lengths is None:
+            return x.mean(-2, keepdims=True)
+        kept = jnp.where(inside(lengths, x.shape[-2])[..., None], x, 0.0)
+        count = jnp.maximum(lengths, 1)[..., None, None].astype(x.dtype)
+        return kept.sum(-2, keepdims=True) / count
+
+    return mean
 
 
 def _epsilons(model: Backbone) -> list:

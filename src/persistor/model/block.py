@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,8 +11,10 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
 from persistor.layers import MLP, LayerNorm, Linear, over
-from persistor.model.positions import AddPosition
+from persistor.model.positions import AddPosition, Encoding
 from persistor.sequence import Dense, Sequence
+
+Mean = Callable[[Float[Array, "*b t f"]], Float[Array, "*b 1 f"]]  # over the time of a sequence
 
 
 class Block(eqx.Module):
@@ -44,29 +48,34 @@ class Block(eqx.Module):
         self.mlp = MLP(width, dropout=dropout, key=mlp)
         self.mlp_skip = jnp.ones(width)
 
-    def cell_inputs(self, xs: Sequence, table: Float[Array, "t w"]) -> Sequence:
+    def cell_inputs(self, xs: Sequence, table: Encoding) -> Sequence:
         """What the cell receives: the input and its position, mixed, then normalised."""
         return self.position(xs, table).normalise(self.norm)
 
     def __call__(
         self,
         xs: Sequence,
-        table: Float[Array, "t w"],
+        table: Encoding,
         first: Inexact[Array, "*b d"] | None,
         *,
         lengths: Int[Array, "*b"] | None = None,
         only_last: bool = False,
+        mean: Mean | None = None,
         engine: str = "auto",
         key: Key | None = None,
     ) -> tuple[Dense, Inexact[Array, "*b d"]]:
-        """The block's outputs and the cell's last state; `only_last` reads the last step alone."""
+        """The block's outputs and the cell's last state.
+
+        Only one step is given back where a reader needs no more: the last with `only_last`, the
+        mean over time with `mean`, which moves in front of the MLP's last linear map.
+        """
         us = self.cell_inputs(xs, table)
         states, last = self.cell.states(
             us, first, lengths=lengths, engine=engine, every=not only_last
         )
         if only_last:
             xs, us = xs.last(lengths), us.last(lengths)
-        return self.read(xs, us, states, key=key), last
+        return self.read(xs, us, states, mean=mean, key=key), last
 
     def read(
         self,
@@ -74,10 +83,14 @@ class Block(eqx.Module):
         us: Sequence,
         states: Inexact[Array, "*b t d"],
         *,
+        mean: Mean | None = None,
         key: Key | None = None,
     ) -> Dense:
         """The block's outputs, of its inputs, the cell's inputs and the cell's states."""
         read = self.readout_norm(self.readout(self.cell.read(states, us)))
         read = read * jax.nn.sigmoid(us.linear(self.output_gate).dense())
         y = over(self.skip, read) * xs.dense() + read
-        return Dense(over(self.mlp_skip, y) * y + self.mlp(self.mlp_norm(y), key=key))
+        hidden = self.mlp.hidden(self.mlp_norm(y), key=key)
+        if mean is not None:
+            y, hidden = mean(y), mean(hidden)
+        return Dense(over(self.mlp_skip, y) * y + self.mlp.narrow(hidden))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Int, Key
-from persistor.model import Backbone
+from persistor.model import Backbone, Encoding
 from persistor.tasks import Objective, Split
 
 
@@ -19,7 +19,7 @@ def scores_at(
     split: Split,
     objective: Objective,
     indices: Int[Array, "n b"],
-    table: Float[Array, "t w"],
+    table: Encoding,
 ) -> Float[Array, "n b"]:
     """The metric of each example, batch after batch."""
 
@@ -53,7 +53,7 @@ def evaluate(
     total = split.size
     indices = jnp.arange(-(-total // batch) * batch, dtype=jnp.int32).reshape(-1, batch)
     table = model.table(steps_of(split))
-    scores, at_once = [], max(1, 500_000 // (batch * table.shape[0]))
+    scores, at_once = [], max(1, 500_000 // (batch * table.steps))
     for begin in range(0, len(indices), at_once):
         part = jnp.minimum(indices[begin : begin + at_once], total - 1)
         scores.append(scores_at(model, split, objective, part, table).reshape(-1))

@@ -65,8 +65,8 @@ class Progress:
 class Trainer:
     """The compiled pieces of one experiment."""
 
-    def __init__(self, experiment: Experiment):
-        self.experiment = experiment
+    def __init__(self, experiment: Experiment, *, remat: bool = False):
+        self.experiment, self.remat = experiment, remat
         self.spec = experiment.training
         self.objective = experiment.task.objective
         self.train_split = experiment.task.split("train")
@@ -98,7 +98,9 @@ class Trainer:
         draw, drop = jax.random.split(jax.random.fold_in(self.key, step))
         batch = split.at(sampled_indices(draw, split, (self.spec.batch,)))
         model = self.model(params, step, frozen)
-        outputs, _ = model(batch.inputs, lengths=batch.lengths, table=table, key=drop)
+        outputs, _ = model(
+            batch.inputs, lengths=batch.lengths, table=table, remat=self.remat, key=drop
+        )
         return self.objective.loss(outputs, batch.targets).mean()
 
     def _leg(self, given: tuple, state: State):
@@ -136,17 +138,18 @@ class Trainer:
 def train(
     run: Run,
     *,
+    remat: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any] | None:
     """Train a run to its end, from wherever it is; its result, or none if asked to stop before.
 
-    A finished run is not computed again.
+    A finished run is not computed again. `remat` trades time for memory (see `Backbone`).
     """
     if run.result is not None:
         return run.result
     with run.locked():
-        trainer = Trainer(run.experiment)
+        trainer = Trainer(run.experiment, remat=remat)
         state, standing = _resume(run, trainer)
         best: Backbone | None = None
         saved = time.monotonic()
