@@ -142,7 +142,8 @@ def _panel(ax: Axes, panel: Panel, comparison: Comparison) -> None:
         limit = quantisation_limit(entries[0].row.state)
         if limit > 1e-4:
             ax.axhline(limit, color="0.4", linestyle=":", linewidth=1)
-            ax.annotate("limit of CMRU", (0, limit), color="0.4", fontsize=7, va="bottom")
+            end = {"color": "0.4", "fontsize": 7, "va": "top", "ha": "right"}
+            ax.annotate("limit of CMRU", (len(places) - 0.6, limit * 0.93), **end)
     ax.set_xticks(range(len(places)), places)
     ax.set(title=panel.title, xlabel=NAMES[panel.along])
     ax.set_ylabel(METRICS[comparison.table.metric])
@@ -194,8 +195,8 @@ def _fixed_points(_: Sequence[Outcome]) -> Figure:
                 if abs(after) <= levels and after != level:
                     ax.annotate(
                         "",
-                        (side * (1.5 + 0.1 * level), after),
-                        (side * (1.5 + 0.1 * level), level),
+                        (side * 1.5, after),
+                        (side * 1.5, level),
                         arrowprops={"arrowstyle": "->", "color": "#D55E00", "linewidth": 1.2},
                     )
         name = "BMRU" if epsilon == 0 else "CMRU"
