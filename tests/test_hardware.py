@@ -75,6 +75,19 @@ def a_batch(examples=4, length=6):
     return split.at(jnp.arange(examples, dtype=jnp.int32))
 
 
+def call(*arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main([str(a) for a in arguments])
+    return exit_.value.code or 0
+
+
+@pytest.fixture
+def as_users_have_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
 # Currents and back.
 
 
@@ -273,7 +286,7 @@ def test_the_netlist_of_a_model_is_the_model(bench):
     from_thresholds = np.minimum(np.abs(currents - cell.upper), np.abs(currents - cell.lower))
     clear = np.flatnonzero(from_thresholds.min((1, 2)) > 0.01)[:4]  # nA; nearer is a race
     batch = Batch(Dense(values[clear]), jnp.zeros(4, jnp.int32))
-    agreement = verify(deployment, batch, bench)
+    agreement = verify(deployment, batch, CopyFirstDiscrete.objective, bench)
     assert agreement.cell_steps == 4 * 8 * 3
     assert agreement.changes >= 10
     assert agreement.share == 1
@@ -281,7 +294,8 @@ def test_the_netlist_of_a_model_is_the_model(bench):
     flip = lambda layer: dataclasses.replace(  # noqa: E731
         layer, units=tuple(dataclasses.replace(u, gain=-u.gain) for u in layer.units)
     )
-    wrong = verify(Deployment(deployment.model, flip(deployment.layer)), batch, bench)
+    flipped = Deployment(deployment.model, flip(deployment.layer))
+    wrong = verify(flipped, batch, CopyFirstDiscrete.objective, bench)
     assert wrong.share < 0.9
     assert wrong.first is not None
     assert "first divergence: sequence 0" in str(wrong)
@@ -298,6 +312,17 @@ def test_a_circuit_that_cannot_be_simulated_says_why(bench):
     monostable = Bistable(0.35, 0.15, scale=2.0)
     with pytest.raises(PersistorError, match="does not switch"):
         measure.hysteresis(dataclasses.replace(monostable, trim=Trim(9.0)), bench)
+
+
+@pytest.mark.slow
+@in_spice
+def test_a_cell_holds_in_every_corner(as_users_have_it, capsys):
+    assert call("hardware", "simulate", "cell", "--everywhere", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["corners"]
+    assert len(rows) == 17
+    for row in rows:
+        assert row["lower"] < 0.25 < row["upper"]
+        assert row["output"] == pytest.approx(0.5, rel=0.1)
 
 
 # Without the tools.
@@ -320,19 +345,6 @@ def test_without_ngspice_or_models_a_line_says_how_to_get_them(monkeypatch, tmp_
 # Commands.
 
 
-def call(*arguments):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(a) for a in arguments])
-    return exit_.value.code or 0
-
-
-@pytest.fixture
-def as_users_have_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
-
-
 TRAIN = ["train", "copy-first-discrete", "--length", "6", "--steps", "64", "--batch", "8"]
 
 
@@ -351,6 +363,7 @@ def test_the_commands_go_from_training_to_a_netlist(as_users_have_it, capsys, tm
     agreement = json.loads(capsys.readouterr().out)
     assert agreement["cell_steps"] == 48
     assert agreement["agreement"] > 0.9
+    assert 0 <= agreement["of_netlist"] <= 1
     assert call("hardware", "yield", run, "--chips", 20, "--json") == 0
     assert json.loads(capsys.readouterr().out)["behaviour"]["chips"] == 20
     assert call("hardware", "power", run, "--widths", 1, 10, "--json") == 0

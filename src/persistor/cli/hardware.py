@@ -203,6 +203,9 @@ class Simulate(Simulated):
     circuit: Circuit
     levels: Levels = 4
     retain: Annotated[float, arg(help="Seconds for which the cell is left to itself.")] = 10.0
+    everywhere: Annotated[
+        bool, arg(help="A cell in all corners, at -20, 27 and 85 C, and 10% off its supply.")
+    ] = False
 
     def run(self) -> int:
         """Simulate, and print what was measured."""
@@ -218,6 +221,8 @@ class Simulate(Simulated):
             return self.show(report.as_json(), str(report))
         if self.circuit != "cell":
             raise PersistorError(f"{self.circuit} is no circuit; simulate `cell` or `ladder`")
+        if self.everywhere:
+            return self.over_corners()
         with Counter("cell") as count:
             report, _ = measure.hysteresis(Bistable(), self.bench(count))
             held = measure.retention(Bistable(), self.bench(count), self.retain)
@@ -226,6 +231,25 @@ class Simulate(Simulated):
             {**report.as_json(), "retained": held, "retain_seconds": self.retain},
             f"{text} low {held['low']:.3f} nA",
         )
+
+    def over_corners(self) -> int:
+        """A line for every corner."""
+        from dataclasses import asdict
+
+        from persistor.hardware.circuit import Bistable
+        from persistor.hardware.variation import over_corners
+        from persistor.progress import Counter
+
+        with Counter("corners") as count:
+            found = over_corners(Bistable(), self.bench(), count)
+        lines = ["corner     C     V     up   down  output (nA)  power down, up (nW)"]
+        lines += [
+            f"{at.corner:6} {at.temperature:5.0f} {at.supply:5.2f} {r.upper:6.3f} {r.lower:6.3f} "
+            f"{r.output:7.3f} {sum(r.power_low.values()):14.2f} {sum(r.power_high.values()):6.2f}"
+            for at, r in found
+        ]
+        rows = [{**asdict(at), **r.as_json()} for at, r in found]
+        return self.show({"corners": rows}, "\n".join(lines))
 
 
 @dataclass(frozen=True)
@@ -253,7 +277,7 @@ class Verify(Simulated):
         task = task if self.length is None else task.with_length(self.length)
         batch = first_batch(task, self.examples)
         with Counter("netlist") as count:
-            agreement = verify(deployment, batch, self.bench(count), self.period)
+            agreement = verify(deployment, batch, task.objective, self.bench(count), self.period)
         self.show({"run": run.path.name, **agreement.as_json()}, str(agreement))
         return 0 if agreement.share >= 0.99 else 1
 

@@ -110,7 +110,8 @@ class Train:
             raise PersistorError(
                 "--deployable chooses cell, encoding and epsilon itself; leave those options out"
             )
-        width = self.width or (DEPLOYABLE_WIDTH if self.deployable else 256)
+        usual = DEPLOYABLE_WIDTH if self.deployable else 256
+        width = usual if self.width is None else self.width
         encoding = 0 if self.deployable else width if self.encoding is None else self.encoding
         cells = "positive-cmru" if self.deployable else self.cell or "cmru"
         model = ModelSpec(

@@ -11,7 +11,7 @@ from persistor.hardware.deployment import Deployment, ends, inside
 from persistor.hardware.measure import NANO, Bench
 from persistor.hardware.netlist import BLOCKS, cell_bench, staircase
 from persistor.hardware.spice import Job
-from persistor.tasks import Batch
+from persistor.tasks import Batch, Objective
 
 IDEAL = "inputs (weights included), references"  # what the netlist leaves to ideal sources
 RAMP = 1e-3  # s between one input and the next
@@ -36,7 +36,9 @@ class Agreement:
     equal: int
     changes: int  # states of the model that differ from the one before: what a constant would miss
     first: Divergence | None
-    answers: float  # share of sequences with the same answer
+    metric: str
+    of_model: float  # the metric on these sequences
+    of_netlist: float  # the same, with the states read from the circuit's output currents
     transistors: int
     seconds: float  # of simulated time
     power: dict[str, float]  # nW by block, mean over the run
@@ -48,8 +50,9 @@ class Agreement:
 
     def __str__(self) -> str:
         text = (
-            f"{self.equal:,} of {self.cell_steps:,} states equal ({self.share:.2%}), "
-            f"{self.answers:.1%} of the answers; the model's states change {self.changes:,} times\n"
+            f"{self.equal:,} of {self.cell_steps:,} states equal ({self.share:.2%}); "
+            f"the model's states change {self.changes:,} times\n"
+            f"{self.metric} {self.of_netlist:.4f}, the model's {self.of_model:.4f}\n"
             f"{self.transistors} transistors, {self.seconds:g} s simulated, "
             f"{sum(self.power.values()):.1f} nW on average ("
             + ", ".join(f"{b} {p:.1f}" for b, p in self.power.items())
@@ -83,7 +86,9 @@ def layer_job(deployment: Deployment, currents: np.ndarray, bench: Bench, period
     return net.job(vectors, stop, period / 2, [f"x{k}" for k in range(units)])
 
 
-def verify(deployment: Deployment, batch: Batch, bench: Bench, period: float = 0.02) -> Agreement:
+def verify(
+    deployment: Deployment, batch: Batch, objective: Objective, bench: Bench, period: float = 0.02
+) -> Agreement:
     """Simulate the layer on a batch and compare every state of every unit at every step."""
     currents = deployment.currents(batch)
     size, steps, units = currents.shape
@@ -97,17 +102,19 @@ def verify(deployment: Deployment, batch: Batch, bench: Bench, period: float = 0
     counted = np.repeat(inside(batch)[..., None], units, axis=-1)
     before = np.concatenate([np.zeros((size, 1, units), bool), model[:, :-1]], axis=1)
     at_end = np.arange(size), ends(batch) - 1
-    answers = [
-        np.asarray(deployment.answers(batch, given)).argmax(-1)
-        for given in (outputs[at_end], deployment.layer.cell.scale * model[at_end])
-    ]
+    read = {"of_netlist": outputs, "of_model": deployment.layer.cell.scale * model}
+    scores = {
+        who: objective.score(deployment.answers(batch, given[at_end]), batch.targets).mean()
+        for who, given in read.items()
+    }
     power = bench.power(traces)
     return Agreement(
         cell_steps=int(counted.sum()),
         equal=int(((ups == model) & counted).sum()),
         changes=int(((model != before) & counted).sum()),
         first=_first(np.argwhere((ups != model) & counted), currents, model),
-        answers=float((answers[0] == answers[1]).mean()),
+        metric=objective.metric,
+        **{who: float(score) for who, score in scores.items()},
         transistors=job.transistors,
         seconds=job.stop,
         power={b: float(np.trapezoid(power[b], traces.time) / job.stop) for b in BLOCKS},

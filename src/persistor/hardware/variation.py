@@ -11,7 +11,7 @@ import numpy as np
 
 from persistor.hardware.circuit import Bistable
 from persistor.hardware.measure import Bench, CellReport, hysteresis
-from persistor.hardware.spice import Report
+from persistor.hardware.spice import CORNERS, Conditions, Report
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,29 @@ def monte_carlo(
         if report is not None:
             report(seed + 1, seeds)
     return cells
+
+
+def everywhere(conditions: Conditions) -> list[Conditions]:
+    """All corners at three temperatures, and the supply 10% down and up."""
+    process = [
+        replace(conditions, corner=corner, temperature=temperature)
+        for corner in CORNERS
+        for temperature in (-20.0, 27.0, 85.0)
+    ]
+    volts = conditions.supply
+    return [*process, *(replace(conditions, supply=round(volts * f, 3)) for f in (0.9, 1.1))]
+
+
+def over_corners(
+    cell: Bistable, bench: Bench, report: Report | None = None
+) -> list[tuple[Conditions, CellReport]]:
+    """One cell under all conditions of `everywhere`."""
+    places, found = everywhere(bench.conditions), []
+    for place in places:
+        found.append((place, hysteresis(cell, replace(bench, conditions=place))[0]))
+        if report is not None:
+            report(len(found), len(places))
+    return found
 
 
 def spread_of(cell: Bistable) -> Spread:
