@@ -42,7 +42,7 @@ IDENTITY = ("reading", "cell", "seed", "steps", "learning_rate", "warmup", "enco
 @eqx.filter_jit
 def gates(model, table):
     """For a zero and a one: mean candidate, mean threshold, share of positions that update."""
-    ids = jnp.stack([jnp.full(table.shape[0], bit, jnp.int32) for bit in (0, 1)])
+    ids = jnp.stack([jnp.full(table.steps, bit, jnp.int32) for bit in (0, 1)])
     block = model.blocks[0]
     inputs = block.cell_inputs(model.encode(Indexed(jnp.array([[0.0], [1.0]]), ids)), table)
     projections = inputs.linear(block.cell.project).dense()
