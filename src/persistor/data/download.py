@@ -82,10 +82,11 @@ def _receive(file: File, part: Path, report: Report) -> None:
     with answer:
         if answer.status != http.client.PARTIAL_CONTENT:
             done = 0
+        whole = done + int(answer.headers.get("Content-Length", 0))
         with writing(part.parent), part.open("ab" if done else "wb") as output:
             while chunk := answer.read(CHUNK):
                 output.write(chunk)
                 done += len(chunk)
                 report(done, file.size)
-    if done < file.size:
-        raise http.client.IncompleteRead(b"", file.size - done)
+    if done < whole:
+        raise http.client.IncompleteRead(b"", whole - done)
