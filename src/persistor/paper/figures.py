@@ -30,7 +30,7 @@ STYLES = {
     "mingru": ("minGRU", "#CC79A7", "D"),
 }
 APART = 0.13  # between the points of two cells at the same place
-PRINT = {
+PRINT: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,

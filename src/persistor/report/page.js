@@ -1,5 +1,5 @@
 const data = JSON.parse(document.getElementById("data").textContent);
-const COLOURS = { BMRU: "--c5", CMRU: "--c1", "alpha-cmru": "--c2", LRU: "--c3", minGRU: "--c4" };
+const COLOURS = { BMRU: "--c2", CMRU: "--c1", LRU: "--c3", minGRU: "--c4" };
 
 function svg(tag, attributes, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -40,7 +40,7 @@ function drawTable(box, table) {
       class: entry.budget === 1 ? "ours" : "ours reduced" }),
       `ours ${shown(v)}` + (entry.budget === 1 ? "" : ` (${(100 * entry.budget).toPrecision(2)}% of the steps)`))));
   });
-  [low + pad, high - pad].forEach((v, i) => picture.append(svg("text", { x: at(v), y: height - 4,
+  [...new Set([low + pad, high - pad])].forEach((v, i) => picture.append(svg("text", { x: at(v), y: height - 4,
     "text-anchor": i ? "end" : "start", class: "faint" }, shown(v))));
   box.append(picture);
 }
