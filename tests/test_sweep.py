@@ -44,14 +44,16 @@ def children():
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds its children in /proc")
 def test_failures_are_told_and_stop_nothing_else(tmp_path):
     locked, killed, good = seed(1), seed(2, ENDLESS), seed(3)
+    victims = []
 
     def kill_one(news):
-        if news.experiment == killed and news.outcome is None:
-            for child in children():
-                os.kill(child, signal.SIGKILL)
+        if news.experiment == killed and news.outcome is None and not victims:
+            victims.extend(children())
+            os.kill(victims[0], signal.SIGKILL)
 
     with Run.create(locked, tmp_path).locked():
         failures = sweep([locked, killed, good], tmp_path, watch=kill_one)
+    assert len(victims) == 1
     assert set(failures) == {locked.name, killed.name}
     assert "another process" in failures[locked.name]
     assert "signal 9" in failures[killed.name]

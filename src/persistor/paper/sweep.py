@@ -128,17 +128,17 @@ class Worker:
                     break
                 self.news.put(self._follow(experiment))
         finally:
-            self._leave()
+            self._part()
+            self.log.close()
             self.news.put(None)
 
-    def _leave(self) -> None:
+    def _part(self) -> None:
         """Let the process go, and wait until it has gone."""
         if self.process is not None and self.process.stdin and self.process.stdout:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
             self.process.wait()
             self.process.stdout.close()
-        self.log.close()
 
     def _follow(self, experiment: Experiment) -> News:
         """Have a run trained; how it ended."""
@@ -166,6 +166,7 @@ class Worker:
     def _ready(self) -> subprocess.Popen[str]:
         """The process, or a new one where it died over its last run."""
         if self.process is None or self.process.poll() is not None:
+            self._part()
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,

@@ -1,5 +1,5 @@
 const data = JSON.parse(document.getElementById("data").textContent);
-const COLOURS = { BMRU: "--c5", CMRU: "--c1", "alpha-cmru": "--c2", LRU: "--c3", minGRU: "--c4" };
+const COLOURS = { BMRU: "--c2", CMRU: "--c1", LRU: "--c3", minGRU: "--c4" };
 
 function svg(tag, attributes, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -18,9 +18,9 @@ function drawTable(box, table) {
   const entries = table.entries.filter((e) => e.values.length);
   if (!entries.length) return;
   const numbers = entries.flatMap((e) => [...e.values, ...(e.paper ? Object.values(e.paper) : [])]);
-  let low = Math.min(...numbers), high = Math.max(...numbers);
-  const pad = (high - low || 1) * 0.05;
-  low -= pad; high += pad;
+  const least = Math.min(...numbers), most = Math.max(...numbers);
+  const pad = (most - least || 1) * 0.05;
+  const low = least - pad, high = most + pad;
   const width = 720, left = 190, line = 24, height = entries.length * line + 30;
   const at = (v) => left + ((v - low) / (high - low)) * (width - left - 16);
   const shown = (v) => (v * table.scale).toFixed(table.places);
@@ -40,7 +40,7 @@ function drawTable(box, table) {
       class: entry.budget === 1 ? "ours" : "ours reduced" }),
       `ours ${shown(v)}` + (entry.budget === 1 ? "" : ` (${(100 * entry.budget).toPrecision(2)}% of the steps)`))));
   });
-  [low + pad, high - pad].forEach((v, i) => picture.append(svg("text", { x: at(v), y: height - 4,
+  [...new Set([least, most])].forEach((v, i) => picture.append(svg("text", { x: at(v), y: height - 4,
     "text-anchor": i ? "end" : "start", class: "faint" }, shown(v))));
   box.append(picture);
 }
