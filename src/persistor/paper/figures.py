@@ -6,7 +6,7 @@ Okabe and Ito, which most colour-blind people tell apart; cells also differ by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +108,7 @@ def _panels(panels: tuple[Panel, ...]) -> Callable[[Sequence[Outcome]], Figure]:
     return make
 
 
-def _lines(axes: Sequence[Axes]) -> list[Any]:
+def _lines(axes: Iterable[Axes]) -> list[Any]:
     return [container for ax in axes for container in ax.containers]
 
 
