@@ -48,7 +48,9 @@ class Pictures:
     objective: ClassVar[Objective] = Classification()
     steps: ClassVar[int] = 30_000
     state: ClassVar[int] = 32
+    blocks: ClassVar[int] = 1
     chance: ClassVar[float] = 0.1
+    data: ClassVar[str | None] = None
 
     def split(self, name: str) -> Pixels:
         """The same few pictures, whatever the name."""
