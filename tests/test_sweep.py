@@ -126,7 +126,7 @@ def test_the_time_left_is_what_the_pace_says(monkeypatch):
 
 
 def test_durations_as_people_say_them():
-    assert duration(70) == "70 s"
-    assert duration(600) == "10 min"
-    assert duration(7200) == "2 h"
+    assert duration(70.0) == "70 s"
+    assert duration(600.0) == "10 min"
+    assert duration(7200.0) == "2 h"
     assert duration(3 * 86_400) == "3 days"
