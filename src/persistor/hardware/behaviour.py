@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float, Int, Key
-from persistor.hardware.circuit import FALL, Bistable, Ladder
+from persistor.hardware.circuit import Bistable, Ladder
 from persistor.hardware.measure import Piece
 from persistor.hardware.variation import Spread, spread_of
 
@@ -21,11 +21,12 @@ RAIL = 21.0  # e-folds of current between an integrator at its level and one at 
 
 
 class Chips(eqx.Module):
-    """The thresholds and the output of every cell of many chips, nA."""
+    """Thresholds and output of every cell of many chips, nA; where its integrator settles, nA."""
 
     upper: Float[Array, "n d"]
     lower: Float[Array, "n d"]
     output: Float[Array, "n d"]
+    level: Float[Array, "n d"]
 
 
 def make_chips(
@@ -33,13 +34,14 @@ def make_chips(
 ) -> Chips:
     """Draw chips; upper and lower threshold share a sink and so part of their error."""
     spread = spread_of(cell) if spread is None else spread
-    one, two, three = jax.random.normal(key, (3, chips, cells))
+    one, two, three, four = jax.random.normal(key, (4, chips, cells))
     shared = spread.correlation
     own = (1 - shared**2) ** 0.5
     return Chips(
         cell.upper + spread.upper * one,
         cell.lower + spread.lower * (shared * one + own * two),
         cell.scale + spread.output * three,
+        cell.scale + spread.level * four,
     )
 
 
@@ -81,28 +83,33 @@ def run_ladders(
 ) -> tuple[np.ndarray, Int[Array, "n t"]]:
     """Times, and the number of cells up, of every chip's ladder under a drive.
 
-    `chips` has a column a cell; thresholds above the first cell are raised by the scale.
+    `chips` has a column a cell; thresholds above the first cell are raised by the scale, and their
+    error grows with the current of their sink.
     """
-    tau, level = ladder.time_constant, ladder.cell.scale
+    tau, level, cell = ladder.time_constant, ladder.cell.scale, ladder.cell
     dt = tau / resolution
     ends = np.cumsum([piece.seconds for piece in pieces])
     times = np.arange(0.0, ends[-1], dt)
     drive = np.array([piece.current for piece in pieces])[np.searchsorted(ends, times, "right")]
     ratio = level / ladder.tau_current
     gain = level / (ratio - 1)  # I_gain at which an integrator settles at the level
-    raised = jnp.where(jnp.arange(ladder.levels) > 0, level, 0.0)
+    above = jnp.arange(ladder.levels) > 0
+    raised = jnp.where(above, level, 0.0)[None, :]
+    worse = jnp.where(above, (cell.upper + level) / cell.upper, 1.0)[None, :]
+    upper = cell.upper + raised + worse * (chips.upper - cell.upper)
+    lower = cell.lower + raised + worse * (chips.lower - cell.lower)
 
     def step(carry, current: Float[Array, ""]):
-        up, log_current, below = carry
+        up, log_current, taken = carry
         dpi = jnp.exp(log_current)
-        around = jnp.pad(dpi, ((0, 0), (1, 1)))
-        total = current + around[:, :-2] + around[:, 2:] - raised[None, :]
-        below = jnp.where(up & (total < chips.lower), below + dt, 0.0)
-        up = (up & (below < FALL * tau)) | (total > chips.upper)
+        around = jnp.pad(dpi * chips.level / level, ((0, 0), (1, 1)))
+        total = current + around[:, :-2] + around[:, 2:]
+        taken = jnp.where(up & (total < lower), taken + dt * (lower - total), 0.0)
+        up = (up & (taken < ladder.fall_charge)) | (total > upper)
         growth = jnp.where(up, ratio / (1 + dpi / gain), 0.0) - 1.0
         # The exact step of a frozen growth rate would overshoot the level: bound it there.
         log_current = jnp.clip(log_current + dt / tau * growth, _floor(level), jnp.log(level))
-        return (up, log_current, below), up.sum(-1, dtype=jnp.int32)
+        return (up, log_current, taken), up.sum(-1, dtype=jnp.int32)
 
     shape = chips.upper.shape
     start = (jnp.zeros(shape, bool), jnp.full(shape, _floor(level)), jnp.zeros(shape))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import jax
@@ -28,7 +27,7 @@ def of_cell(bench: Bench, seeds: int, chips: int, report: Report | None = None) 
     drawn = make_chips(jax.random.key(KEY), cell, chips, 1)
     holds = [r.lower < cell.retain < r.upper for r in simulated]
     return {
-        "spice": {"chips": seeds, "yield": float(np.mean(holds)), **asdict(fit(simulated))},
+        "spice": {"chips": seeds, "yield": float(np.mean(holds)), **fit(simulated)},
         "behaviour": {
             "chips": chips,
             "yield": float(((drawn.lower < cell.retain) & (cell.retain < drawn.upper)).mean()),

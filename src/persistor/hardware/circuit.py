@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from persistor.errors import PersistorError
 
 THERMAL_VOLTAGE = 0.02585  # V, at 27 C
-FALL = 2.0  # time constants in which node x of a ladder falls, simulated
+FALL = 2.0  # time constants in which node x falls behind a decaying integrator, simulated
 KAPPA = 0.7  # slope of a subthreshold gate, PMOS of this technology
 
 
@@ -131,3 +131,13 @@ class Ladder:
         """
         settle = math.log(self.cell.scale / (self.cell.lower - self.down))
         return self.time_constant * (settle + FALL)
+
+    @property
+    def fall_charge(self) -> float:
+        """The charge that node x gives up as it falls, nA s: what FALL time constants take.
+
+        Behind an integrator that decays through its threshold, the current that is missing grows
+        as (lower - down) (1 - exp(-t / tau)).
+        """
+        lacking = (self.cell.lower - self.down) * self.time_constant
+        return lacking * (FALL - 1 + math.exp(-FALL))

@@ -157,8 +157,8 @@ def targets(ladder: Ladder) -> list[int]:
 def climb(ladder: Ladder) -> list[Piece]:
     """A drive that goes up and down by several levels and rests on each of `targets`.
 
-    The first cell moves at once on the way up and after its node has fallen on the way down; the
-    pulses end midway between the level they are for and the next.
+    The first cell of a pulse moves nearly at once; the pulses end midway between the level they
+    are for and the next.
     """
     _, first, second, _, _ = targets(ladder)
     rest = Piece(ladder.cell.retain, 5 * ladder.step_down)
@@ -167,7 +167,7 @@ def climb(ladder: Ladder) -> list[Piece]:
         rest,
         Piece(ladder.up, (first - 0.5) * ladder.step_up),
         rest,
-        Piece(ladder.down, (first - second) * ladder.step_down),
+        Piece(ladder.down, (first - second - 0.4) * ladder.step_down),
         rest,
         Piece(ladder.up, ends * ladder.step_up),
         rest,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
@@ -16,25 +15,21 @@ from persistor.hardware.spice import CORNERS, Conditions, Report
 
 @dataclass(frozen=True)
 class Spread:
-    """Standard deviations over chips, nA, and how far the two thresholds move together."""
+    """Standard deviations over chips, nA; `correlation` is that of the two thresholds."""
 
     upper: float
     lower: float
     output: float
     correlation: float
+    level: float  # of an integrator's settled current: fitted to ladders in SPICE
     seeds: int
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
 
-
-def fit(cells: list[CellReport]) -> Spread:
+def fit(cells: list[CellReport]) -> dict[str, float]:
     """The spread of simulated cells."""
     table = np.array([[cell.upper, cell.lower, cell.output] for cell in cells])
-    upper, lower, output = table.std(0, ddof=1)
-    correlation = np.corrcoef(table[:, 0], table[:, 1])[0, 1]
-    return Spread(float(upper), float(lower), float(output), float(correlation), len(cells))
+    spread = dict(zip(("upper", "lower", "output"), table.std(0, ddof=1).tolist(), strict=True))
+    return {**spread, "correlation": float(np.corrcoef(table[:, 0], table[:, 1])[0, 1])}
 
 
 def monte_carlo(
@@ -75,9 +70,8 @@ def over_corners(
 def spread_of(cell: Bistable) -> Spread:
     """The spread of a cell with other currents: mirrors err by a share of what they carry."""
     ratio = cell.upper / Bistable().upper
-    return replace(
-        SPREAD, upper=ratio * SPREAD.upper, lower=ratio * SPREAD.lower, output=ratio * SPREAD.output
-    )
+    currents = ("upper", "lower", "output", "level")
+    return replace(SPREAD, **{name: ratio * getattr(SPREAD, name) for name in currents})
 
 
 def measured() -> Spread:
