@@ -54,7 +54,7 @@ def test_the_page_is_whole_and_alone(written):
     assert reader.open == []
     assert len(set(reader.ids)) == len(reader.ids)
     assert {"playground", "tables", "learning", "plot-parity"} <= set(reader.ids)
-    assert not re.search(r"""(?:src|href)=["']?(?!data:)|@import|url\(|fetch\(""", text)
+    assert not re.search(r"""(?:src|href)=["']?(?!["']?data:)|@import|url\(|fetch\(""", text)
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert [t["table"] for t in data["tables"]][:2] == ["parity", "copy-first-discrete"]
     for curve in data["curves"]:

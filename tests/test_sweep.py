@@ -129,4 +129,4 @@ def test_durations_as_people_say_them():
     assert duration(70.0) == "70 s"
     assert duration(600.0) == "10 min"
     assert duration(7200.0) == "2 h"
-    assert duration(3 * 86_400) == "3 days"
+    assert duration(3 * 86_400.0) == "3 days"
