@@ -118,7 +118,7 @@ class Backbone(eqx.Module):
 
         `table` is the positional encoding if the caller has it at hand (`self.table(steps)`);
         dropout acts only when given a `key`. With `remat`, gradients compute each block's inner
-        arrays again instead of keeping them: a third more time, a fraction of the memory.
+        arrays again instead of keeping them: less memory for more time.
         """
         if key is not None and self.dropout > 0:
             inputs = Dense(inputs.dense())  # every step has a mask of its own: nothing to share
