@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -132,6 +133,9 @@ class Bench:
         say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
         facts, rows = machine(), []
         say(", ".join(f"{name} {fact}" for name, fact in facts.items()))
+        if facts["load"] > facts["cores"]:
+            busy = f"{facts['load']:g} processes want {facts['cores']} cores"
+            print(f"this machine is busy ({busy}): do not trust these ratios", file=sys.stderr)
         say(HEADING)
         for name in self.only or tuple(SECTIONS):
             for row in SECTIONS[name](QUICK if self.quick else FULL):
