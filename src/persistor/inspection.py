@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float, Inexact
+from persistor.errors import PersistorError
 from persistor.model import Backbone
 from persistor.sequence import inside
 from persistor.tasks import Batch
@@ -151,4 +152,6 @@ def look(model: Backbone, batch: Batch) -> tuple[list[BlockTrace], list[UnitRepo
 
 def first_batch(split, examples: int) -> Batch:
     """The first examples of a split."""
+    if examples < 1:
+        raise PersistorError(f"examples is {examples}; it must be at least 1")
     return split.at(jnp.arange(min(examples, split.size), dtype=jnp.int32))

@@ -10,10 +10,7 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from persistor.cli.shared import (
-    Json,
-    Runs,
-)
+from persistor.cli.shared import Json, Runs
 from persistor.errors import unknown
 
 
@@ -68,8 +65,8 @@ class Demo:
     def run(self) -> int:
         """Train, print, draw."""
         from persistor import demo
+        from persistor.files import writing
         from persistor.progress import Watcher
-        from persistor.training.checkpoint import writing
 
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,7 @@ from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
 
-from persistor.cli.shared import (
-    DataDir,
-    Json,
-    bring_data,
-    use_data_folder,
-)
+from persistor.cli.shared import DataDir, Json, bring_data, use_data_folder
 from persistor.errors import PersistorError, unknown
 
 Name = Annotated[Positional[str], arg(metavar="NAME", help="A data set, or a task that needs one.")]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import OmitSubcommandPrefixes, Positional, arg
 
-from persistor.cli.shared import Json, Runs, Where, open_run
+from persistor.cli.shared import Json, Length, Runs, Where, open_run
 from persistor.errors import PersistorError
 
 Target = Annotated[
@@ -72,8 +72,6 @@ def first_batch(task, examples: int):
     """The first test sequences of a task."""
     from persistor import inspection
 
-    if examples < 1:
-        raise PersistorError(f"examples is {examples}; it must be at least 1")
     return inspection.first_batch(task.split("test"), examples)
 
 
@@ -157,11 +155,12 @@ class WriteNetlist(Simulated):
 
     def run(self) -> int:
         """Write the netlist."""
+        from persistor.files import write_atomically, writing
         from persistor.hardware import measure
         from persistor.hardware.circuit import Bistable, Ladder
         from persistor.hardware.equivalence import IDEAL, layer_job
         from persistor.hardware.spice import STARTUP, document
-        from persistor.training.checkpoint import write_atomically, write_json, writing
+        from persistor.training.checkpoint import write_json
 
         bench, table = self.bench(), None
         if self.target == "cell":
@@ -261,9 +260,7 @@ class Verify(Simulated):
 
     run_folder: Where
     examples: Examples = 20
-    length: Annotated[
-        int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
-    ] = None
+    length: Length = None
     period: Period = 0.02
     runs: Runs = None
 
@@ -362,10 +359,10 @@ class Figure(Simulated):
 
     def run(self) -> int:
         """Simulate and draw."""
+        from persistor.files import writing
         from persistor.hardware import figure, measure
         from persistor.hardware.circuit import Bistable, Ladder
         from persistor.progress import Counter
-        from persistor.training.checkpoint import writing
 
         ladder, cell = Ladder(self.levels), Bistable()
         pieces = measure.climb(ladder)

@@ -21,6 +21,9 @@ DataDir = Annotated[
         help_behavior_hint="(default: $PERSISTOR_DATA, else the cache folder)",
     ),
 ]
+Length = Annotated[
+    int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
+]
 Where = Annotated[
     Positional[Path], arg(metavar="RUN", help="A run folder, or its name below the runs folder.")
 ]

@@ -13,6 +13,7 @@ from tyro.conf import Positional, arg
 from persistor.cli.shared import (
     DataDir,
     Json,
+    Length,
     Runs,
     StopOnInterrupt,
     Where,
@@ -85,9 +86,7 @@ class Train:
         ),
     ] = None
     dropout: Annotated[float, arg(help="Dropout rate in the MLPs.")] = 0.0
-    length: Annotated[
-        int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
-    ] = None
+    length: Length = None
     steps: Annotated[
         int | None,
         arg(help="Length of the schedule.", help_behavior_hint="(default: the paper's budget)"),
@@ -162,16 +161,14 @@ class Train:
             print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)
             return 130
         metric, value = next(iter(result["test"].items()))
-        budget = "" if result["budget"] == "full" else f" of the paper's {result['paper_steps']:,}"
-        self._print(
-            result,
+        of_paper = result["budget"] == "reduced" and self.data is None
+        budget = f" of the paper's {result['paper_steps']:,}" if of_paper else ""
+        text = (
             f"test {metric} {value:.4f} after {result['steps']:,} steps{budget} "
-            f"in {result['seconds']:.0f} s\n{run.path}",
+            f"in {result['seconds']:.0f} s\n{run.path}"
         )
-        return 0
-
-    def _print(self, result: dict[str, Any], text: str) -> None:
         print(json.dumps(result) if self.json else text)
+        return 0
 
 
 @dataclass(frozen=True)
@@ -221,9 +218,7 @@ class Inspect:
     """
 
     run_folder: Where
-    length: Annotated[
-        int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
-    ] = None
+    length: Length = None
     examples: Annotated[int, arg(help="Sequences to look at.")] = 64
     picture: Annotated[
         Path | None,
@@ -238,11 +233,9 @@ class Inspect:
         use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
         from persistor import inspection
+        from persistor.files import writing
         from persistor.training import load_best
-        from persistor.training.checkpoint import writing
 
-        if self.examples < 1:
-            raise PersistorError(f"examples is {self.examples}; it must be at least 1")
         task = run.experiment.task
         task = task if self.length is None else task.with_length(self.length)
         batch = inspection.first_batch(task.split("test"), self.examples)

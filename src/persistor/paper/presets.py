@@ -12,10 +12,11 @@ from typing import Any
 
 from persistor.errors import PersistorError
 from persistor.experiment import Experiment
+from persistor.files import writing
 from persistor.paper.outcomes import at_full_budget, find_outcomes
 from persistor.paper.tables import Row, Table, table, tables
 from persistor.training import Trainer
-from persistor.training.checkpoint import read_json, write_json, writing
+from persistor.training.checkpoint import read_json, write_json
 
 SPEEDS = "speed.json"  # in the folder of the runs: what a step took here
 TIMED_LENGTH = 500  # longer sequences are timed at this length and scaled

@@ -15,7 +15,6 @@ from safetensors.numpy import save
 
 from persistor.errors import PersistorError
 from persistor.files import write_atomically
-from persistor.files import writing as writing  # the command line looks for it here
 
 T = TypeVar("T")
 
