@@ -10,11 +10,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from persistor.cli.shared import (
-    Json,
-    Runs,
-    StopOnInterrupt,
-)
+from persistor.cli.shared import Json, Runs, StopOnInterrupt, bring_data
 from persistor.errors import PersistorError
 
 Only = Annotated[
@@ -93,6 +89,8 @@ class Reproduce:
         }
         if not missing:
             return {}, False
+        for name in sorted({e.task.data for e in missing if e.task.data is not None}):
+            bring_data(name)  # once, before the workers ask for it all together
         stop = StopOnInterrupt()
         workers = max(1, processors() // 2) if self.workers is None else self.workers
         with SweepWatcher({e.name: weight for e, weight in missing.items()}) as watcher:
@@ -181,10 +179,10 @@ class DrawFigure:
 
     def run(self) -> int:
         """Draw, and say where."""
+        from persistor.files import writing
         from persistor.paper.figures import FIGURES, draw
         from persistor.paper.outcomes import find_outcomes
         from persistor.training import runs_folder
-        from persistor.training.checkpoint import writing
 
         outcomes, problems = find_outcomes(runs_folder(self.runs))
         figures = {name: draw(name, outcomes) for name in self.names or FIGURES}
@@ -215,9 +213,9 @@ class Report:
 
     def run(self) -> int:
         """Write the page, and say where."""
+        from persistor.files import write_atomically
         from persistor.report.page import page
         from persistor.training import runs_folder
-        from persistor.training.checkpoint import write_atomically
 
         write_atomically(self.page, page(runs_folder(self.runs)).encode())
         print(json.dumps({"page": str(self.page)}) if self.json else str(self.page))
