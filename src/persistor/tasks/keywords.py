@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -29,6 +29,15 @@ class Features(eqx.Module):
     targets: Int[Array, " n"] | Float[Array, "n o"]
     mean: Float[Array, " c"]
     deviation: Float[Array, " c"]
+
+    @classmethod
+    def scaled_as(
+        cls, seen: NDArray[np.floating], features: NDArray[np.floating], targets: NDArray[Any]
+    ) -> Features:
+        """Features on the scale of those seen in training."""
+        seen = seen.astype(np.float32)
+        mean, deviation = seen.mean((0, 1)), np.maximum(seen.std((0, 1)), 1e-6)
+        return cls(*map(jnp.asarray, (features, targets, mean, deviation)))
 
     @property
     def size(self) -> int:
@@ -78,13 +87,9 @@ class KWSDigits:
             )
         classes = balanced(clips, self.groups())
         train, chosen = (_part(classes, part) for part in ("train", name))
-        seen = clips.features[np.concatenate(train)].astype(np.float32)
-        return Features(
-            features=jnp.asarray(clips.features[np.concatenate(chosen)]),
-            targets=jnp.asarray(np.repeat(range(len(chosen)), [len(c) for c in chosen]), jnp.int32),
-            mean=jnp.asarray(seen.mean((0, 1))),
-            deviation=jnp.asarray(np.maximum(seen.std((0, 1)), 1e-6)),
-        )
+        targets = np.repeat(np.arange(len(chosen), dtype=np.int32), [len(c) for c in chosen])
+        seen, kept = (clips.features[np.concatenate(part)] for part in (train, chosen))
+        return Features.scaled_as(seen, kept, targets)
 
     def with_length(self, length: int) -> KWSDigits:
         """A clip has the length it has."""

@@ -6,14 +6,13 @@ What is in the files goes into the experiment as a digest: a run goes on only wi
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -209,13 +208,8 @@ def _features(name: str, x: NDArray[Any], y: NDArray[Any]) -> Features:
     order = np.random.RandomState(SEED).permutation(len(x))
     ends = {"train": (0, 8), "valid": (8, 9), "test": (9, 10)}
     begin, end = (i * len(x) // 10 for i in ends[name])
-    seen = x[order[: 8 * len(x) // 10]].astype(np.float32)
-    return Features(
-        features=jnp.asarray(x[order[begin:end]]),
-        targets=jnp.asarray(y[order[begin:end]]),
-        mean=jnp.asarray(seen.mean((0, 1))),
-        deviation=jnp.asarray(np.maximum(seen.std((0, 1)), 1e-6)),
-    )
+    seen = x[order[: 8 * len(x) // 10]]
+    return Features.scaled_as(seen, x[order[begin:end]], y[order[begin:end]])
 
 
 def _text(path: Path) -> str:
@@ -240,7 +234,8 @@ def _sounds(folder: Path) -> Arrays:
 
 def _hear(folder: Path) -> Arrays:
     names, features = [], []
-    batches = _batches(contents(folder, lambda name: bool(_SOUND.fullmatch(name)), LARGEST))
+    sounds = contents(folder, lambda name: bool(_SOUND.fullmatch(name)), LARGEST)
+    batches = iter(lambda: list(itertools.islice(sounds, TOGETHER)), [])
     for some in in_order(_hear_some, batches):
         for name, x in some:
             names.append(name.split("/")[0])
@@ -256,17 +251,6 @@ def _hear(folder: Path) -> Arrays:
         "y": np.array([classes.index(name) for name in names], np.int32),
         "classes": np.array(classes),
     }
-
-
-def _batches(sounds: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:
-    batch = []
-    for sound in sounds:
-        batch.append(sound)
-        if len(batch) == TOGETHER:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _hear_some(sounds: list[tuple[str, bytes]]) -> list[tuple[str, NDArray[np.float32]]]:
