@@ -26,8 +26,8 @@ def kernel(variant: str, *flags: str) -> Extension:
     """One variant of the kernels."""
     return Extension(
         f"persistor.kernels.{variant}",
-        sources=[f"{FOLDER}/unroll.cc"],
-        depends=[f"{FOLDER}/recurrence.h"],
+        sources=[f"{FOLDER}/{name}" for name in ("unroll.cc", "pointwise.cc")],
+        depends=[str(path) for path in Path(FOLDER).glob("*.h")],
         include_dirs=[include_dir() or ""],
         extra_compile_args=[*FLAGS, *flags],
         language="c++",

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <random>
 
+#include "pointwise.h"
 #include "recurrence.h"
 
 namespace {
@@ -124,10 +125,36 @@ int all_cases() {
   return cases;
 }
 
+int pointwise_cases() {
+  int cases = 0;
+  const int64_t shapes[][3] = {{1, 1, 1}, {1, 70, 5}, {3, 64, 8}, {2, 129, 12}, {1, 3, 256}};
+  for (const auto& s : shapes) {
+    const Batched shape{s[0], s[1], s[2]};
+    const int64_t size = s[0] * s[1] * s[2], each = s[0] * s[2];
+    const auto x = random_floats(2 * size), parameters = random_floats(2 * each);
+    const auto dy = random_floats(size);
+    std::vector<float> y(size), dx(size), wide(2 * size), one(each), two(each), both(2 * each);
+    const float *from = x.data(), *p = parameters.data();
+    norm(shape, from, p, p + each, 1e-6f, y.data(), run_in_order);
+    norm_gradient(shape, from, p, dy.data(), 1e-6f, dx.data(), one.data(), two.data(),
+                  run_in_order);
+    bool right = finite(y) && finite(dx) && finite(one) && finite(two);
+    glu(shape, from, p, y.data(), run_in_order);
+    glu_gradient(shape, from, p, dy.data(), wide.data(), both.data(), run_in_order);
+    right = right && finite(y) && finite(wide) && finite(both);
+    if (!right) {
+      std::fprintf(stderr, "not finite: pointwise case %d\n", cases);
+      std::exit(1);
+    }
+    ++cases;
+  }
+  return cases;
+}
+
 }  // namespace
 
 int main() {
   const int cases = all_cases<Cmru>() + all_cases<AlphaCmru>() + all_cases<MinGru>() +
-                    all_cases<Lru>();
+                    all_cases<Lru>() + pointwise_cases();
   std::printf("%d cases\n", cases);
 }

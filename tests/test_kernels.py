@@ -18,7 +18,8 @@ from persistor import kernels
 from persistor.cells import CELLS
 from persistor.doctor import examine
 from persistor.errors import PersistorError
-from persistor.kernels import fused_unroll, library, loader
+from persistor.fused import fused_unroll
+from persistor.kernels import library, loader
 from persistor.sequence import Dense, Indexed, Positions
 from persistor.unroll import unroll
 

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from persistor import kernels
 from persistor.arrays import Array, Float, Key
 
 EPSILON = 1e-6  # of the layer norm
@@ -28,8 +29,19 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Float[Array, "*s i"]) -> Float[Array, "*s o"]:
         """Apply to the last axis."""
-        y = x @ self.weight
+        y = self.product(x)
         return y if self.bias is None else y + over(self.bias, y)
+
+    def product(self, x: Float[Array, "*s i"]) -> Float[Array, "*s o"]:
+        """x @ weight, of one matrix with one: XLA then need not transpose x for the gradient."""
+        y = x.reshape((-1, x.shape[-1])) @ self.weight
+        return y.reshape((*x.shape[:-1], y.shape[-1]))
+
+    def then(self, later: Linear) -> Linear:
+        """This map and a later one as one map."""
+        bias = later.bias if self.bias is None else later(self.bias)
+        parts = (self.weight @ later.weight, bias)
+        return eqx.tree_at(lambda x: (x.weight, x.bias), self, parts, is_leaf=lambda x: x is None)
 
 
 class LayerNorm(eqx.Module):
@@ -44,6 +56,12 @@ class LayerNorm(eqx.Module):
 
     def __call__(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
         """Normalise the last axis."""
+        if kernels.refusal(x, self.scale, self.shift) is None:
+            return kernels.layer_norm(x, self.scale, self.shift, EPSILON)
+        return self.plain(x)
+
+    def plain(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
+        """The same in JAX alone."""
         centred = x - x.mean(-1, keepdims=True)
         variance = jnp.square(centred).mean(-1, keepdims=True)
         normed = centred * jax.lax.rsqrt(variance + EPSILON)
@@ -63,14 +81,22 @@ class MLP(eqx.Module):
         self.narrow = Linear(2 * width, width, key=two)
         self.dropout = eqx.nn.Dropout(dropout)
 
-    def __call__(self, x: Float[Array, "*s m"], *, key: Key | None = None) -> Float[Array, "*s m"]:
+    def __call__(self, x: Float[Array, "*s i"], *, key: Key | None = None) -> Float[Array, "*s o"]:
         """Apply to the last axis; dropout acts only when given a key."""
         return self.narrow(self.hidden(x, key=key))
 
     def hidden(self, x: Float[Array, "*s m"], *, key: Key | None = None) -> Float[Array, "*s h"]:
         """All but the last linear map, through which a mean can move."""
-        hidden = jax.nn.glu(self.widen(x))
+        hidden = gated(self.widen.product(x), self.widen.bias)
         return self.dropout(hidden, key=key, inference=key is None)
+
+
+def gated(x: Float[Array, "*s n"], bias: Float[Array, " n"] | None) -> Float[Array, "*s h"]:
+    """The gated linear unit of x + bias: one half times the sigmoid of the other."""
+    bias = jnp.zeros(x.shape[-1], x.dtype) if bias is None else bias
+    if kernels.refusal(x, bias) is None:
+        return kernels.glu(x, bias)
+    return jax.nn.glu(x + over(bias, x))
 
 
 def over(vector: Float[Array, " m"], x: Float[Array, "*s m"]) -> Float[Array, "... m"]:

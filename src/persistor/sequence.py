@@ -18,6 +18,7 @@ exists until something else mixes values and positions nonlinearly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import equinox as eqx
@@ -60,6 +61,10 @@ class Dense(eqx.Module):
     def add_positions(self, table: Float[Array, "t w"], mix: Float[Array, "w m"]) -> Dense:
         """Add `table[t] @ mix` to step t."""
         return Dense(self.values + _over_batch(table @ mix, self.batch))
+
+    def head(self, steps: int) -> Dense:
+        """The first steps."""
+        return Dense(self.values[..., :steps, :])
 
     def last(self, lengths: Int[Array, "*b"] | None) -> Dense:
         """The last step of each sequence, as a sequence of one step."""
@@ -138,6 +143,12 @@ class Indexed(eqx.Module):
             raise ValueError("this sequence has its positions already")
         return Indexed(self.rows, self.ids, Positions(table, mix))
 
+    def head(self, steps: int) -> Indexed:
+        """The first steps, of a sequence that has no positions yet."""
+        if self.positions is not None:
+            raise ValueError("this sequence has its positions already")
+        return Indexed(self.rows, self.ids[..., :steps])
+
     def last(self, lengths: Int[Array, "*b"] | None) -> Dense:
         """The last step of each sequence, as a sequence of one step."""
         if lengths is None:
@@ -174,6 +185,11 @@ def inside(lengths: Int[Array, "*b"], steps: int) -> Bool[Array, "*b t"]:
     return index.reshape((1,) * lengths.ndim + index.shape) < lengths[..., None]
 
 
-def _over_batch(offsets: Float[Array, "t m"], batch: tuple[int, ...]) -> Float[Array, "... t m"]:
-    """Offsets with one axis for every leading axis, so that the sum needs no rank promotion."""
-    return offsets.reshape((1,) * len(batch) + offsets.shape)
+def _over_batch(offsets: Float[Array, "t m"], batch: tuple[int, ...]) -> Float[Array, "*b t m"]:
+    """Offsets for every sequence of a batch.
+
+    Written as a product, so that its gradient is one too: XLA's sum over a leading axis is slow on
+    CPUs. The copies are never in memory.
+    """
+    ones = jnp.ones((math.prod(batch), 1), offsets.dtype)
+    return (ones @ offsets.reshape((1, -1))).reshape((*batch, *offsets.shape))

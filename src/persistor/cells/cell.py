@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from persistor import kernels
 from persistor.arrays import Array, Bool, Float, Inexact, Int
 from persistor.errors import PersistorError
+from persistor.fused import fused_unroll
 from persistor.layers import Linear
 from persistor.sequence import Dense, Indexed, Sequence
 from persistor.transition import Affine
@@ -91,7 +92,7 @@ class Cell(eqx.Module):
         """As `states`, from the projections of the inputs: gates and the recurrence."""
         first = self.first(projections.batch) if first is None else first
         if self._is_native(engine, projections, first):
-            return kernels.fused_unroll(
+            return fused_unroll(
                 self.kernel or "",
                 self.kernel_parameters(),
                 projections,
@@ -108,8 +109,11 @@ class Cell(eqx.Module):
         """Whether to run the kernel; asked for by name, it must be able to."""
         if engine not in ("auto", "native"):
             return False
-        arrays = [*jax.tree.leaves(projections), first]
-        refusal = kernels.refusal(self.kernel, self.kernel_parameters(), *arrays)
+        refusal = "this cell has no kernel"
+        if self.kernel is not None:
+            parameters = self.kernel_parameters()
+            given = [*jax.tree.leaves(projections), first, *([parameters] * (parameters.size > 0))]
+            refusal = kernels.refusal(*given)
         if engine == "native" and refusal is not None:
             raise PersistorError(f"the native engine cannot be used here: {refusal}")
         return refusal is None

@@ -1,10 +1,12 @@
-"""The native engine: gate, recurrence and gradient in one pass on a CPU.
+"""Native kernels for CPUs: what was compiled at installation, and the layers that use it directly.
 
-`recurrence.h` is the mathematics, `unroll.cc` binds it to XLA, `loader` finds and loads what was
-compiled at installation, `fused` is the differentiable function on top.
+`recurrence.h` and `pointwise.h` are the mathematics on vectors of eight floats (`vectors.h`);
+`unroll.cc` and `pointwise.cc` bind it to XLA with `calls.h`. `loader` finds and loads what was
+compiled; `pointwise` is the layer norm and the gated linear unit as differentiable functions. The
+recurrence as one is `persistor.fused`.
 """
 
-from persistor.kernels.fused import fused_unroll
 from persistor.kernels.loader import library, refusal
+from persistor.kernels.pointwise import glu, layer_norm
 
-__all__ = ["fused_unroll", "library", "refusal"]
+__all__ = ["glu", "layer_norm", "library", "refusal"]

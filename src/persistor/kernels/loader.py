@@ -12,13 +12,15 @@ import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Array
+from persistor.errors import PersistorError
 
-KERNELS = {  # how many projections and parameters a unit has
+RECURRENCES = {  # how many projections and parameters a unit has
     "cmru": (2, 2),
     "alpha_cmru": (3, 1),
     "mingru": (2, 0),
     "lru": (2, 3),
 }
+KERNELS = (*RECURRENCES, "norm", "glu")
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,21 @@ def library() -> Library:
     return Library(variant, reason)
 
 
-def refusal(kernel: str | None, parameters: Array, *arrays: Array) -> str | None:
-    """Why the native engine cannot take a call with these arrays; None if it can."""
-    if kernel is None:
-        return "this cell has no kernel"
+def require() -> None:
+    """Load the kernels, or say why they cannot be used."""
+    if library().variant is None:
+        raise PersistorError(f"the native engine cannot be used here: {library().reason}")
+
+
+def refusal(*arrays: Array) -> str | None:
+    """Why the native kernels cannot take a call with these arrays; None if they can."""
     if (backend := jax.default_backend()) != "cpu":
         return f"it runs on CPUs, and this is a {backend}"
     if library().variant is None:
         return library().reason
     if any(array.size == 0 for array in arrays):
         return "there is nothing to compute"
-    inexact = (a.dtype for a in (parameters, *arrays) if jnp.issubdtype(a.dtype, jnp.inexact))
+    inexact = (a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.inexact))
     if others := {str(dtype) for dtype in inexact} - {"float32", "complex64"}:
         return f"it computes in single precision, not in {', '.join(sorted(others))}"
     return None

@@ -3,52 +3,15 @@
 // An absent operand or result has no elements. Leading axes are (groups, batch, ..); what the
 // sequences of a group share has a leading axis of `groups`, or of 1 where all groups share it.
 
-#include <array>
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
-#include <string>
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
+#include "calls.h"
 #include "recurrence.h"
-#include "xla/ffi/api/ffi.h"
-
-namespace ffi = xla::ffi;
 
 namespace persistor {
 namespace {
 
-using Floats = ffi::Buffer<ffi::F32>;
 using Integers = ffi::Buffer<ffi::S32>;
 using Truths = ffi::Buffer<ffi::PRED>;
 using States = ffi::AnyBuffer;  // float32 or complex64
-
-template <class Buffer>
-bool present(const Buffer& buffer) {
-  return buffer.element_count() > 0;
-}
-
-template <class Buffer>
-bool has_shape(const Buffer& buffer, std::initializer_list<int64_t> shape) {
-  const auto dimensions = buffer.dimensions();
-  return std::equal(dimensions.begin(), dimensions.end(), shape.begin(), shape.end());
-}
-
-// The first thing found wrong with a call, so that no memory is touched after it.
-class Check {
- public:
-  void operator()(bool right, const char* what) {
-    if (!right && wrong_.empty()) wrong_ = what;
-  }
-  bool failed() const { return !wrong_.empty(); }
-  ffi::Error error() const { return ffi::Error::InvalidArgument("persistor: " + wrong_); }
-
- private:
-  std::string wrong_;
-};
 
 // An operand that a group's sequences share, with these axes after the leading one.
 Shared shared(const Floats& buffer, std::initializer_list<int64_t> shape, int64_t groups,
@@ -126,67 +89,6 @@ float* floats(ffi::Result<Floats>& buffer) {
   return present(*buffer) ? buffer->typed_data() : nullptr;
 }
 
-// Asks the system for large pages under a result that is about to be written. XLA hands out fresh
-// memory, and touching it for the first time costs more than computing what goes there.
-template <class Buffer>
-void expect(const Buffer& buffer) {
-#if defined(__linux__)
-  constexpr uintptr_t page = 2 << 20;
-  const auto begin = reinterpret_cast<uintptr_t>(buffer.untyped_data());
-  const uintptr_t first = (begin + page - 1) / page * page;
-  const uintptr_t end = (begin + buffer.size_bytes()) / page * page;
-  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-#endif
-}
-
-// Tasks that several threads take by turns; who finds none left goes home.
-class Tasks {
- public:
-  Tasks(int64_t count, const std::function<void(int64_t)>& task) : count_(count), task_(task) {}
-
-  void work() {
-    for (int64_t i; (i = next_.fetch_add(1)) < count_;) {
-      try {
-        task_(i);
-      } catch (const std::bad_alloc&) {
-        failed_ = true;
-      }
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (++done_ == count_) all_done_.notify_all();
-    }
-  }
-  void wait() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    all_done_.wait(lock, [&] { return done_ == count_; });
-    if (failed_) throw std::bad_alloc();
-  }
-
- private:
-  const int64_t count_;
-  const std::function<void(int64_t)>& task_;  // not touched once all tasks are taken
-  std::atomic<int64_t> next_{0};
-  std::atomic<bool> failed_{false};
-  int64_t done_ = 0;
-  std::mutex mutex_;
-  std::condition_variable all_done_;
-};
-
-// Runs tasks on XLA's threads and on the calling one; PERSISTOR_THREADS sets a limit.
-Runner runner(ffi::ThreadPool& pool) {
-  return [&pool](int64_t count, const std::function<void(int64_t)>& task) {
-    int64_t threads = std::max<int64_t>(1, pool.num_threads());
-    if (const char* limit = std::getenv("PERSISTOR_THREADS")) {
-      threads = std::min<int64_t>(threads, std::max(1, std::atoi(limit)));
-    }
-    auto tasks = std::make_shared<Tasks>(count, task);
-    for (int64_t i = 1; i < std::min(threads, count); ++i) {
-      pool.Schedule([tasks] { tasks->work(); });
-    }
-    tasks->work();
-    tasks->wait();
-  };
-}
-
 template <class Cell>
 ffi::Error run_forward(ffi::ThreadPool pool, Floats projections, Integers ids, Floats offsets,
                        Floats gain, Floats shift, Floats parameters, Integers lengths,
@@ -207,14 +109,11 @@ ffi::Error run_forward(ffi::ThreadPool pool, Floats projections, Integers ids, F
              has_shape(*checkpoints, {in.groups, in.batch, in.chunks(), in.units})),
         "wrong checkpoints");
   if (check.failed()) return check.error();
-  try {
+  return attempt([&] {
     expect(*states);
     const Outputs out{floats(*states), floats(*last), floats(*checkpoints)};
     forward<Cell>(in, floats(first), out, runner(pool));
-  } catch (const std::bad_alloc&) {
-    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "persistor: out of memory");
-  }
-  return ffi::Error::Success();
+  });
 }
 
 template <class Cell>
@@ -251,7 +150,7 @@ ffi::Error run_backward(ffi::ThreadPool pool, Floats projections, Integers ids, 
   check(is_state<Cell>(*to_first) && has_shape(*to_first, {in.groups, in.batch, in.units}),
         "wrong gradient of the first state");
   if (check.failed()) return check.error();
-  try {
+  return attempt([&] {
     expect(*to_projections);
     const Cotangents given{floats(checkpoints), floats(of_states), floats(of_last)};
     Gradients out{};
@@ -264,10 +163,7 @@ ffi::Error run_backward(ffi::ThreadPool pool, Floats projections, Integers ids, 
     out.parameters = floats(to_parameters);
     out.first = floats(*to_first);
     backward<Cell>(in, given, out, runner(pool));
-  } catch (const std::bad_alloc&) {
-    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "persistor: out of memory");
-  }
-  return ffi::Error::Success();
+  });
 }
 
 // What forward and backward are both given.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import equinox as eqx
@@ -39,9 +40,16 @@ class Residual(eqx.Module):
         self.mlp = MLP(outputs, dropout=dropout, key=two)
 
     def __call__(self, x: Float[Array, "*s i"], *, key: Key | None = None) -> Float[Array, "*s o"]:
-        """Apply to the last axis."""
-        x = self.linear(x)
-        return x + self.mlp(x, key=key)
+        """Apply to the last axis.
+
+        Two linear maps in a row are one: where the inputs are few and the rows many, the MLP's
+        first map is composed with the one before it instead of applied to every row.
+        """
+        y = self.linear(x)
+        if math.prod(x.shape[:-1]) <= x.shape[-1] + 1:
+            return y + self.mlp(y, key=key)
+        both = self.linear.then(self.mlp.widen)
+        return y + eqx.tree_at(lambda mlp: mlp.widen, self.mlp, both)(x, key=key)
 
 
 class Memory(eqx.Module):

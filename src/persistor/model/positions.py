@@ -34,6 +34,10 @@ class Encoding(eqx.Module):
         """The number of steps."""
         return self.table.shape[0]
 
+    def head(self, steps: int) -> Encoding:
+        """PE of the first steps."""
+        return Encoding(self.table[:steps], self.basis)
+
     def through(self, mix: Float[Array, "w m"]) -> Float[Array, "r m"]:
         """What turns rows of `table` into PE(t) @ mix."""
         return mix if self.basis is None else self.basis @ mix

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import jax.numpy as jnp
-
 from persistor.data import listops
 from persistor.data.listops_grammar import TOKENS
 from persistor.errors import PersistorError
@@ -34,11 +32,11 @@ class ListOps:
     def split(self, name: str) -> Ragged:
         """96,000 / 2,000 / 2,000 expressions."""
         found = listops.load(name)
-        return Ragged(
-            tokens=jnp.asarray(found.tokens),
-            starts=jnp.asarray(found.starts[:-1], jnp.int32),
-            lengths=jnp.asarray(found.lengths, jnp.int32),
-            targets=jnp.asarray(found.values, jnp.int32),
+        return Ragged.of(
+            found.tokens,
+            found.starts[:-1],
+            found.lengths,
+            found.values,
             kinds=len(TOKENS),
             longest=listops.LONGEST,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -38,6 +38,28 @@ class Split(Protocol):
 
     def at(self, indices: Int[Array, " b"]) -> Batch:
         """The examples with these indices."""
+        ...
+
+
+class Bucket(NamedTuple):
+    """Examples `begin` to `end` of a split, none longer than `steps`."""
+
+    begin: int
+    end: int
+    steps: int
+
+
+@runtime_checkable
+class Bucketed(Split, Protocol):
+    """A split in the order of its lengths: a batch comes from one bucket, and ends where it does.
+
+    Every example is as likely as any other; those of a batch are of similar length, so that little
+    of it is padding.
+    """
+
+    @property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """The buckets, shortest first."""
         ...
 
 

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,7 +18,9 @@ from persistor.data import imdb, shakespeare
 from persistor.errors import PersistorError
 from persistor.model.backbone import Pooling
 from persistor.sequence import Indexed
-from persistor.tasks.task import Batch, Classification, NextToken, Objective
+from persistor.tasks.task import Batch, Bucket, Classification, NextToken, Objective
+
+BUCKETS = 4  # of about as many sequences each; a step is compiled once for every one
 
 
 def _checked(length: int) -> None:
@@ -28,7 +31,8 @@ def _checked(length: int) -> None:
 class Ragged(eqx.Module):
     """Token sequences of many lengths, one after another in memory, and their classes.
 
-    A batch is as long as the longest sequence may be; what is beyond a sequence is padding.
+    They are numbered by length (`of` sees to that). A batch is as long as the longest sequence may
+    be; what is beyond a sequence is padding.
     """
 
     tokens: UInt[Array, " all"]
@@ -37,6 +41,35 @@ class Ragged(eqx.Module):
     targets: Int[Array, " n"]
     kinds: int = eqx.field(static=True)
     longest: int = eqx.field(static=True)
+    buckets: tuple[Bucket, ...] = eqx.field(static=True)
+
+    @classmethod
+    def of(
+        cls,
+        tokens: NDArray[np.uint8],
+        starts: NDArray[np.integer],
+        lengths: NDArray[np.integer],
+        targets: NDArray[Any],
+        *,
+        kinds: int,
+        longest: int,
+    ) -> Ragged:
+        """Sequences in any order; cut off where they are longer than `longest`."""
+        lengths = np.minimum(lengths, longest)
+        order = np.argsort(lengths, kind="stable")
+        ends = sorted({len(order) * i // BUCKETS for i in range(1, BUCKETS + 1)} - {0})
+        return cls(
+            tokens=jnp.asarray(tokens),
+            starts=jnp.asarray(starts[order], jnp.int32),
+            lengths=jnp.asarray(lengths[order], jnp.int32),
+            targets=jnp.asarray(targets[order], jnp.int32),
+            kinds=kinds,
+            longest=longest,
+            buckets=tuple(
+                Bucket(begin, end, int(lengths[order[end - 1]]))
+                for begin, end in itertools.pairwise([0, *ends])
+            ),
+        )
 
     @property
     def size(self) -> int:
@@ -78,13 +111,11 @@ class IMDb:
     def split(self, name: str) -> Ragged:
         """40,000 / 5,000 / 5,000 reviews."""
         reviews, chosen = imdb.load(), imdb.split(name)
-        return Ragged(
-            tokens=jnp.asarray(reviews.text),
-            starts=jnp.asarray(reviews.starts[chosen], jnp.int32),
-            lengths=jnp.asarray(
-                np.minimum(np.diff(reviews.starts)[chosen], self.length), jnp.int32
-            ),
-            targets=jnp.asarray(reviews.favourable[chosen], jnp.int32),
+        return Ragged.of(
+            reviews.text,
+            reviews.starts[chosen],
+            np.diff(reviews.starts)[chosen],
+            reviews.favourable[chosen],
             kinds=256,
             longest=self.length,
         )

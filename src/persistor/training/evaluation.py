@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,6 +13,26 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Float, Int, Key
 from persistor.model import Backbone, Encoding
 from persistor.tasks import Objective, Split
+from persistor.tasks.task import Batch, Bucketed
+
+
+def predict(
+    model: Backbone, split: Split, batch: Batch, table: Encoding, **options: Any
+) -> Float[Array, "b *s o"]:
+    """The model's outputs on a batch of a split.
+
+    Where lengths vary, only as many steps are computed as the bucket of the longest sequence has.
+    """
+
+    def of_first(steps: int) -> Float[Array, "b *s o"]:
+        inputs, positions = batch.inputs.head(steps), table.head(steps)
+        return model(inputs, lengths=batch.lengths, table=positions, **options)[0]
+
+    if not isinstance(split, Bucketed) or batch.lengths is None:
+        return model(batch.inputs, lengths=batch.lengths, table=table, **options)[0]
+    edges = [bucket.steps for bucket in split.buckets]
+    which = jnp.searchsorted(jnp.asarray(edges, jnp.int32), batch.lengths.max())
+    return jax.lax.switch(which, [functools.partial(of_first, steps) for steps in edges])
 
 
 @eqx.filter_jit
@@ -25,15 +47,20 @@ def scores_at(
 
     def batch_scores(batch_indices):
         batch = split.at(batch_indices)
-        outputs, _ = model(batch.inputs, lengths=batch.lengths, table=table)
-        return objective.score(outputs, batch.targets)
+        return objective.score(predict(model, split, batch, table), batch.targets)
 
     return jax.lax.map(batch_scores, indices)
 
 
 def sampled_indices(key: Key, split: Split, shape: tuple[int, ...]) -> Int[Array, "..."]:
-    """Indices into a split, drawn uniformly."""
-    return jax.random.randint(key, shape, 0, split.size, jnp.int32)
+    """Indices into a split, drawn uniformly; along the last axis all of one bucket."""
+    if not isinstance(split, Bucketed):
+        return jax.random.randint(key, shape, 0, split.size, jnp.int32)
+    bucket, example = jax.random.split(key)
+    begins, ends, _ = (jnp.asarray(edges, jnp.int32) for edges in zip(*split.buckets, strict=True))
+    which = jax.random.randint(bucket, (*shape[:-1], 1), 0, split.size, jnp.int32)
+    which = jnp.searchsorted(ends, which, side="right")
+    return jax.random.randint(example, shape, begins[which], ends[which], jnp.int32)
 
 
 def steps_of(split: Split) -> int:

@@ -24,7 +24,7 @@ from persistor.experiment import Experiment
 from persistor.model import Backbone
 from persistor.tasks import Split
 from persistor.training.checkpoint import load_arrays, save_arrays
-from persistor.training.evaluation import evaluate, sampled_indices, scores_at, steps_of
+from persistor.training.evaluation import evaluate, predict, sampled_indices, scores_at, steps_of
 from persistor.training.run import Run, load_best
 from persistor.training.schedule import annealed_epsilon, learning_rate, optimiser
 
@@ -98,9 +98,7 @@ class Trainer:
         draw, drop = jax.random.split(jax.random.fold_in(self.key, step))
         batch = split.at(sampled_indices(draw, split, (self.spec.batch,)))
         model = self.model(params, step, frozen)
-        outputs, _ = model(
-            batch.inputs, lengths=batch.lengths, table=table, remat=self.remat, key=drop
-        )
+        outputs = predict(model, split, batch, table, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
     def _leg(self, given: tuple, state: State):

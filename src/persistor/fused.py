@@ -16,7 +16,7 @@ from jax.custom_batching import custom_vmap
 
 from persistor.arrays import Array, Bool, Float, Inexact, Int
 from persistor.errors import PersistorError
-from persistor.kernels.loader import KERNELS, library
+from persistor.kernels.loader import RECURRENCES, require
 from persistor.sequence import Dense, Sequence
 
 SHORTEST_CHUNK, LONGEST_CHUNK = 16, 512
@@ -64,10 +64,9 @@ def fused_unroll(
 
     The same as gating the projections and `unroll`, without the arrays between.
     """
-    if library().variant is None:
-        raise PersistorError(f"the native engine cannot be used here: {library().reason}")
+    require()
     batch, steps, units = projections.batch, projections.steps, first.shape[-1]
-    projection_count, parameter_count = KERNELS[kernel]
+    projection_count, parameter_count = RECURRENCES[kernel]
     p, parameter_shape = projection_count * units, (parameter_count, units)
     ids = offsets = gain = shift = None
     if isinstance(projections, Dense):

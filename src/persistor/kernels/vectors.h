@@ -1,0 +1,119 @@
+// Vectors of eight floats, and who runs tasks.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <vector>
+
+namespace persistor {
+
+typedef float V __attribute__((vector_size(32)));
+typedef int32_t Mask __attribute__((vector_size(32)));
+
+constexpr int64_t kWidth = 8;  // lanes of a vector
+
+#define PERSISTOR_INLINE inline __attribute__((always_inline))
+#define PERSISTOR_LAMBDA __attribute__((always_inline))
+
+PERSISTOR_INLINE V all(float x) { return V{x, x, x, x, x, x, x, x}; }
+PERSISTOR_INLINE V choose(Mask mask, V yes, V no) {
+  return (V)((mask & (Mask)yes) | (~mask & (Mask)no));
+}
+PERSISTOR_INLINE V absolute(V x) { return (V)((Mask)x & 0x7fffffff); }
+
+// x * sign(at), and 0 where `at` is 0: the derivative of |at|.
+PERSISTOR_INLINE V along(V x, V at) {
+  return (V)(((Mask)x ^ ((Mask)at & INT32_MIN)) & (at != all(0)));
+}
+
+// Arrays of any alignment: `over(n, f)` calls f(T, u) so that f handles the elements u, u + 1, ..
+// as many as a T has, with `get` and `put`; eight, four or one at a time.
+typedef float Four __attribute__((vector_size(16)));
+
+template <class T>
+PERSISTOR_INLINE T get(const float* from) {
+  T x;
+  std::memcpy(&x, from, sizeof x);
+  return x;
+}
+template <class T>
+PERSISTOR_INLINE void put(float* to, T x) {
+  std::memcpy(to, &x, sizeof x);
+}
+template <class T>
+PERSISTOR_INLINE void add(float* to, T x) {
+  put(to, get<T>(to) + x);
+}
+template <class F>
+PERSISTOR_INLINE void over(int64_t n, F&& f) {
+  int64_t u = 0;
+  for (; u + 8 <= n; u += 8) f(V{}, u);
+  if (u + 4 <= n) {
+    f(Four{}, u);
+    u += 4;
+  }
+  for (; u < n; ++u) f(0.0f, u);
+}
+// Calls f with the width, as a constant where it is a common one, so that its loops are unrolled.
+template <class F>
+PERSISTOR_INLINE void with_width(int64_t width, F&& f) {
+  switch (width) {
+    case 1: return f(std::integral_constant<int64_t, 1>());
+    case 4: return f(std::integral_constant<int64_t, 4>());
+    case 32: return f(std::integral_constant<int64_t, 32>());
+    default: return f(width);
+  }
+}
+// A sum of vectors of any kind, added up across their lanes at the end.
+struct Total {
+  V eight = {};
+  Four four = {};
+  float one = 0;
+
+  PERSISTOR_INLINE void add(V x) { eight += x; }
+  PERSISTOR_INLINE void add(Four x) { four += x; }
+  PERSISTOR_INLINE void add(float x) { one += x; }
+  PERSISTOR_INLINE float value() const {
+    const Four sum = four + __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
+                     __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    return one + ((sum[0] + sum[2]) + (sum[1] + sum[3]));
+  }
+};
+PERSISTOR_INLINE void copy(const float* from, int64_t n, float* to) {
+  over(n, [&](auto type, int64_t u) { put(to + u, get<decltype(type)>(from + u)); });
+}
+PERSISTOR_INLINE void fill(float* to, int64_t n, float x) {
+  over(n, [&](auto type, int64_t u) { put(to + u, type + x); });
+}
+
+// 1 / (1 + exp(-x)), to about 1e-7: exp(r) by its series on |r| <= ln(2) / 2, times a power of two.
+PERSISTOR_INLINE V sigmoid(V x) {
+  const V low = all(-87.0f), high = all(87.0f);
+  V y = -x;
+  y = choose(y < low, low, y);
+  y = choose(y > high, high, y);
+  const V shifted = y * 1.44269504f + 12582912.0f;  // its last bits are round(y / ln 2)
+  const V n = shifted - 12582912.0f;
+  const V r = (y - n * 0.693359375f) + n * 2.12194440e-4f;
+  V e = all(1.0f / 720);
+  e = e * r + 1.0f / 120;
+  e = e * r + 1.0f / 24;
+  e = e * r + 1.0f / 6;
+  e = e * r + 0.5f;
+  e = e * r + 1.0f;
+  e = e * r + 1.0f;
+  const Mask power = ((Mask)shifted << 23) + (127 << 23);
+  return 1.0f / (1.0f + e * (V)power);
+}
+
+// Runs task 0, 1, ..., tasks - 1 in any order, on any threads, and returns when all are done.
+using Runner = std::function<void(int64_t tasks, const std::function<void(int64_t)>& task)>;
+
+}  // namespace persistor
