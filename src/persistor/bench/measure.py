@@ -35,7 +35,7 @@ class Row:
 
     section: str
     what: str
-    ours: float
+    ours: float | None
     unit: str
     against: str
     other: float | None
@@ -44,14 +44,14 @@ class Row:
     @property
     def ratio(self) -> float | None:
         """How many times smaller ours is."""
-        return None if self.other is None else self.other / self.ours
+        return None if self.other is None or self.ours is None else self.other / self.ours
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {**vars(self), "ratio": self.ratio}
 
     def __str__(self) -> str:
-        ours = f"{self.ours:10,.2f} {self.unit:3}"
+        ours = " " * 14 if self.ours is None else f"{self.ours:10,.2f} {self.unit:3}"
         if self.other is None or self.ratio is None:
             return f"{self.section} {self.what:38} {ours}   {self.against}: {self.note}"
         other = f"{self.other:11,.2f} {self.unit:3}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -16,9 +18,11 @@ from persistor.bench.peers import PEERS
 from persistor.bench.straightforward import training_step
 from persistor.bench.workloads import Pictures, Stepper, matmul_flops, training
 from persistor.cells import CELLS, Cell
+from persistor.errors import PersistorError
 from persistor.model import Pooling
 from persistor.sequence import Dense, Indexed, Positions, Sequence
-from persistor.tasks import CopyFirstDiscrete
+from persistor.tasks import TASKS, CopyFirstDiscrete
+from persistor.training.evaluation import sampled_indices
 from persistor.unroll import ENGINES
 
 PLAIN = {"associative scan": ENGINES["parallel"], "scan": ENGINES["sequential"]}
@@ -197,6 +201,27 @@ def start(scale: Scale) -> Iterator[Row]:
     yield Row("g", "all", sum(times.values()), "s", "import jax", alone)
 
 
+def loading(scale: Scale) -> Iterator[Row]:
+    """A batch of every task, gathered from its split, against a step of the smallest model."""
+    gather = jax.jit(lambda split, indices: split.at(indices))
+    for name in list(TASKS)[:: scale.shrink]:
+        what = f"a batch of {name}"
+        try:
+            trainer = training(TASKS[name](), batch=64, state=4)
+        except PersistorError as error:
+            yield Row("h", what, None, "ms", "a training step", None, f"not here: {error}")
+            continue
+        split = trainer.train_split
+        indices = sampled_indices(jax.random.key(0), split, (trainer.spec.batch,))
+        batch = functools.partial(gather, split, indices)
+        contenders = {
+            "ours": lambda batch=batch: jax.block_until_ready(batch()),
+            "step": Stepper(trainer, 1),
+        }
+        seconds = by_turns(contenders, replace(scale, turns=min(scale.turns, 2)))
+        yield Row("h", what, 1e3 * seconds["ours"], "ms", "a training step", 1e3 * seconds["step"])
+
+
 SECTIONS: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "a": training_steps,
     "b": recurrence,
@@ -205,4 +230,5 @@ SECTIONS: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "e": deep_stack,
     "f": streaming,
     "g": start,
+    "h": loading,
 }

@@ -113,7 +113,7 @@ class Bench:
     step of a stream; g: the start. A ratio is other / ours.
     """
 
-    only: Annotated[tuple[str, ...], arg(help="Sections to run: letters, a to g.")] = ()
+    only: Annotated[tuple[str, ...], arg(help="Sections to run: letters, a to h.")] = ()
     quick: Annotated[
         bool, arg(help="Small sizes, once: to see that it runs, not for its numbers.")
     ] = False

@@ -31,6 +31,7 @@ class Reproduce:
       persistor reproduce --list
       persistor reproduce parity --seeds 1 --budget 0.05
       persistor reproduce copy-first-noisy --only cell=cmru,lru length=100,300 --workers 4
+      persistor reproduce smnist-width --cluster tcp://10.0.0.1:8786
     """
 
     names: Annotated[
@@ -50,6 +51,13 @@ class Reproduce:
         arg(
             help="Processes; they share the processors.",
             help_behavior_hint="(default: one for two processors)",
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        arg(
+            metavar="ADDRESS",
+            help="Hand the runs to the Dask scheduler at this address, such as tcp://host:8786.",
         ),
     ] = None
     runs: Runs = None
@@ -79,6 +87,7 @@ class Reproduce:
 
     def _train(self, work: Any, folder: Path) -> tuple[dict[str, str], bool]:
         """Train what has no outcome yet: what failed and why, and whether somebody stopped it."""
+        from persistor.paper.cluster import sweep_cluster
         from persistor.paper.outcomes import find_outcomes
         from persistor.paper.sweep import processors, sweep
         from persistor.progress import SweepWatcher
@@ -89,10 +98,13 @@ class Reproduce:
         }
         if not missing:
             return {}, False
-        for name in sorted({e.task.data for e in missing if e.task.data is not None}):
-            bring_data(name)  # once, before the workers ask for it all together
-        stop = StopOnInterrupt()
         workers = max(1, processors() // 2) if self.workers is None else self.workers
+        if self.cluster is not None and self.workers is not None:
+            raise PersistorError("--workers is for this machine; a cluster has the workers it has")
+        if self.cluster is None:
+            for name in sorted({e.task.data for e in missing if e.task.data is not None}):
+                bring_data(name)  # once, before the workers ask for it all together
+        stop = StopOnInterrupt()
         with SweepWatcher({e.name: weight for e, weight in missing.items()}) as watcher:
 
             def hear(news: Any) -> None:
@@ -101,9 +113,11 @@ class Reproduce:
                 else:
                     watcher.end(news.experiment, news.outcome)
 
-            failures = sweep(
-                tuple(missing), folder, workers=workers, watch=hear, should_stop=stop.asked
-            )
+            given = {"watch": hear, "should_stop": stop.asked}
+            if self.cluster is not None:
+                failures = sweep_cluster(tuple(missing), folder, self.cluster, **given)
+            else:
+                failures = sweep(tuple(missing), folder, workers=workers, **given)
         return failures, stop.asked()
 
     def _list(self, folder: Path) -> int:
