@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from dataclasses import dataclass
@@ -96,6 +97,9 @@ class Train:
     remat: Annotated[
         bool, arg(help="Compute inner arrays twice instead of keeping them: less memory.")
     ] = False
+    tensorboard: Annotated[
+        bool, arg(help="Also write an event file for TensorBoard into the run's folder.")
+    ] = False
     runs: Runs = None
     data_dir: DataDir = None
     json: Json = False
@@ -150,12 +154,21 @@ class Train:
         experiment = self.experiment()
         from persistor.progress import Watcher
         from persistor.training import Run, runs_folder, train
+        from persistor.training.events import EventFile
 
         bring_data(experiment.task.data)  # before anything is written
         run = Run.create(experiment, runs_folder(self.runs))
         stop = StopOnInterrupt()
-        with Watcher(experiment) as watcher:
-            result = train(run, remat=self.remat, watch=watcher.update, should_stop=stop.asked)
+        with contextlib.ExitStack() as stack:
+            watcher = stack.enter_context(Watcher(experiment))
+            events = stack.enter_context(EventFile(run)) if self.tensorboard else None
+
+            def watch(progress: Any) -> None:
+                watcher.update(progress)
+                if events is not None:
+                    events.update()
+
+            result = train(run, remat=self.remat, watch=watch, should_stop=stop.asked)
         if result is None:
             again = "run the same command again to go on"
             print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)

@@ -1,0 +1,107 @@
+"""A run's progress as TensorBoard reads it: an event file beside `progress.jsonl`.
+
+The format is a TFRecord (length, its checksum, data, their checksum) of `Event` messages in
+protocol buffers, of which a curve needs five fields: too little to install a library for.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from persistor.files import writing
+from persistor.training.run import Run
+
+NAME = "events.out.tfevents.persistor"
+
+
+class EventFile:
+    """Follows a run: everything it has noted so far, then every new evaluation."""
+
+    def __init__(self, run: Run):
+        self.run, self.written = run, 0
+        self.began = (run.path / "experiment.json").stat().st_mtime
+        with writing(run.path):
+            self.file = self.path.open("wb")
+        self._put(_event(self.began, 0, _field(3, b"brain.Event:2")))
+
+    @property
+    def path(self) -> Path:
+        """Where the events are."""
+        return self.run.path / NAME
+
+    def update(self) -> None:
+        """Write what the run has noted since the last time."""
+        lines = self.run.progress()
+        for line in lines[self.written :]:
+            self._put(self._scalars(line))
+        self.written = len(lines)
+        with writing(self.run.path):
+            self.file.flush()
+
+    def _scalars(self, line: dict[str, Any]) -> bytes:
+        """An evaluation as an event; its step and its time are the event's own."""
+        values = b"".join(
+            _field(1, _field(1, name.encode()) + b"\x15" + struct.pack("<f", value))
+            for name, value in line.items()
+            if name not in ("step", "seconds")
+        )
+        return _event(self.began + line["seconds"], line["step"], _field(5, values))
+
+    def _put(self, event: bytes) -> None:
+        length = struct.pack("<Q", len(event))
+        with writing(self.run.path):
+            self.file.write(length + _checksum(length) + event + _checksum(event))
+
+    def __enter__(self) -> EventFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.file.close()
+
+
+def _event(seconds: float, step: int, content: bytes) -> bytes:
+    """An `Event`: 1 is the time, 2 the step, 3 a file's version, 5 a summary."""
+    return b"\x09" + struct.pack("<d", seconds) + b"\x10" + _varint(step) + content
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """A field that is a string or a message."""
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, lowest first."""
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _checksum(data: bytes) -> bytes:
+    """CRC-32C, rotated and shifted as TFRecord wants it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _table()[(crc ^ byte) & 255] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+@functools.cache
+def _table() -> list[int]:
+    """The remainders of all bytes by Castagnoli's polynomial."""
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
