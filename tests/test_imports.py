@@ -10,7 +10,7 @@ import persistor
 ROOT = Path(persistor.__file__).parent
 # Each layer may import from those before it.
 LAYERS = [
-    {"errors"},
+    {"errors", "memory"},
     {"files"},
     {"data"},
     {"arrays"},

@@ -13,6 +13,7 @@ from persistor.cli.hardware import Hardware
 from persistor.cli.reproduce import Compare, DrawFigure, Report, Reproduce
 from persistor.cli.train import Evaluate, Inspect, Sample, Train
 from persistor.errors import PersistorError
+from persistor.memory import keep_freed_memory
 
 COMMANDS = {
     "train": Train,
@@ -41,6 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
         description="Recurrent networks with persistent memory.",
         args=arguments,
     )
+    keep_freed_memory()
     try:
         status = command.run()
     except PersistorError as error:

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from persistor.errors import PersistorError
+from persistor.memory import keep_freed_memory
 
 
 def main() -> None:
     """Work until there are no more orders."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who gives the orders
+    keep_freed_memory()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever else prints must not get among the answers
     orders: queue.SimpleQueue[str | None] = queue.SimpleQueue()
