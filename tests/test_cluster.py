@@ -21,7 +21,7 @@ SHORT = Experiment(
     ModelSpec(("cmru",), state=2, width=8, encoding=8),
     TrainingSpec(steps=8, batch=4, evaluate_every=4, valid_batches=1),
 )
-SEEDS = [dataclasses.replace(SHORT, seed=seed) for seed in range(3)]
+SEEDS = [dataclasses.replace(SHORT, seed=seed) for seed in range(2)]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def cluster(tmp_path):
         with log.open("w") as file:
             command = [sys.executable, "-m", "dask", *arguments]
             started.append(subprocess.Popen(command, stdout=file, stderr=file, cwd=tmp_path))
-        for _ in range(600):
+        for _ in range(1800):
             if found := re.search(pattern, log.read_text()):
                 return found[1]
             time.sleep(0.1)
@@ -97,7 +97,7 @@ def test_a_cluster_that_is_not_there_fails_in_seconds(address, tmp_path, monkeyp
     began = time.monotonic()
     with pytest.raises(PersistorError, match=f"no Dask scheduler answers at '{address}'"):
         sweep_cluster(SEEDS, tmp_path, address)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_workers_and_a_cluster_do_not_go_together(tmp_path, capsys):
