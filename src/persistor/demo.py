@@ -17,7 +17,7 @@ from persistor.tasks import CopyFirstDiscrete, Parity
 from persistor.training import Run, load_best, train
 from persistor.training.evaluation import scores_at, steps_of
 
-PARITY_STEPS, PARITY_STATE = 1500, 4  # the paper has one unit and 35,000 steps
+PARITY_STEPS, PARITY_STATE = 1500, 16  # the paper has one unit and 35,000 steps
 PARITY_CELLS = (("cmru", -1.0), ("cmru", 1.0), ("lru", None), ("mingru", None))
 LENGTH_BINS = (50, 145, 240, 335, 430, 525, 620, 715, 810, 905, 1001)
 COPY_LENGTH, COPY_STEPS = 300, 1500

@@ -34,7 +34,7 @@ class Train:
     The same command always means the same run: a finished one is shown, not computed again, an
     interrupted one continues where it was. Examples:
 
-      persistor train parity --epsilon -1 --state 4 --steps 1500
+      persistor train parity --epsilon -1 --state 16 --steps 1500
       persistor train copy-first-discrete --length 1000 --cell alpha-cmru
       persistor train copy-first-noisy --cell mingru,cmru --blocks 4 --state 16
       persistor train copy-first-discrete --length 20 --deployable --state 16 --steps 4000
