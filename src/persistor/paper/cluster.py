@@ -9,8 +9,10 @@ happened.
 from __future__ import annotations
 
 import collections
+import socket
 import tempfile
 import time
+import urllib.parse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from persistor.training import Run, train
 
 SLICE = 240.0  # seconds of training between two visits home
 ANSWER = 10.0  # seconds in which a scheduler must answer
+PORT = 8786  # of a scheduler, if its address names none
 # The files of a run in the order in which they are written at home: should that be interrupted,
 # what is there is a run to go on with.
 FILES = (
@@ -125,6 +128,9 @@ def _connect(address: str) -> Any:
     # a run's files are some megabytes, which is not news
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
     try:
+        # A client that fails complains once more when the process ends: so knock first.
+        place = urllib.parse.urlsplit(address if "://" in address else f"tcp://{address}")
+        socket.create_connection((place.hostname, place.port or PORT), ANSWER).close()
         return Client(address, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError) as error:
         raise PersistorError(
