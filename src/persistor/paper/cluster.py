@@ -103,14 +103,14 @@ def sweep_cluster(
 
 def _bring_home(future: Any, run: Run) -> News:
     """What became of a slice, with the run's files brought up to date."""
-    with run.locked():
-        try:
+    try:
+        with run.locked():
             unpack(future.result(), run.path)
-        except PersistorError as error:
-            return News(run.experiment, outcome="failed", reason=str(error))
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            return News(run.experiment, outcome="failed", reason=reason)
+    except PersistorError as error:
+        return News(run.experiment, outcome="failed", reason=str(error))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        return News(run.experiment, outcome="failed", reason=reason)
     progress = run.progress()
     step = progress[-1]["step"] if progress else 0
     return News(run.experiment, step, "done" if run.result is not None else None)
