@@ -14,7 +14,7 @@ def keep_freed_memory() -> bool:
     """Have blocks of up to a gigabyte used again, in this process; whether that can be had here.
 
     XLA allocates results anew at every call, and the system hands large blocks out page by page,
-    each of them zeroed: for a recurrence alone that takes as long as computing it.
+    each of them zeroed.
     """
     if not sys.platform.startswith("linux"):
         return False

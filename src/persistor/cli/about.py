@@ -110,7 +110,7 @@ class Bench:
 
     a: a training step against the straightforward JAX version; b: the recurrence alone; c: other
     people's layers (`pip install persistor[bench]`); d: growth with length; e: a deep stack; f: a
-    step of a stream; g: the start. A ratio is other / ours.
+    step of a stream; g: the start; h: batches of every task. A ratio is other / ours.
     """
 
     only: Annotated[tuple[str, ...], arg(help="Sections to run: letters, a to h.")] = ()

@@ -31,7 +31,7 @@ class Reproduce:
       persistor reproduce --list
       persistor reproduce parity --seeds 1 --budget 0.05
       persistor reproduce copy-first-noisy --only cell=cmru,lru length=100,300 --workers 4
-      persistor reproduce smnist-width --cluster tcp://10.0.0.1:8786
+      persistor reproduce smnist-state --cluster tcp://10.0.0.1:8786
     """
 
     names: Annotated[
