@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import jax
@@ -32,6 +33,11 @@ def call(*arguments):
     with pytest.raises(SystemExit) as exit_:
         main([str(a) for a in arguments])
     return exit_.value.code or 0
+
+
+def test_version(capsys):
+    assert call("--version") == 0
+    assert capsys.readouterr().out == f"persistor {version('persistor')}\n"
 
 
 def test_train_evaluate_inspect_list(capsys, tmp_path):

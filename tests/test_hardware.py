@@ -22,7 +22,7 @@ from persistor.hardware.equivalence import verify
 from persistor.hardware.mapping import Layer, to_cell, to_currents
 from persistor.hardware.rules import RULES, Design, check
 from persistor.hardware.variation import SPREAD, Spread, fit, monte_carlo
-from persistor.model import Backbone
+from persistor.model import Backbone, Pooling
 from persistor.sequence import Dense
 from persistor.tasks import Batch, CopyFirstDiscrete
 
@@ -133,6 +133,8 @@ def test_models_that_no_circuit_can_be_are_refused():
     two = eqx.tree_at(lambda m: m.blocks, two, two.blocks * 2)
     with pytest.raises(PersistorError, match="2 blocks"):
         Deployment.of(two)
+    with pytest.raises(PersistorError, match="at every step"):
+        Deployment.of(make_model(pooling=Pooling.NONE))
     with pytest.raises(PersistorError, match="bias table"):
         Layer.from_json({"units": []})
     with pytest.raises(PersistorError, match="lower must be positive"):
@@ -172,14 +174,15 @@ def test_every_rule_can_be_broken_and_says_what_to_do(rule):
 # Behaviour.
 
 
-def test_a_chip_without_mismatch_is_the_model():
-    model, batch = make_model(state=5), a_batch(8, 12)
+@pytest.mark.parametrize("pooling", [Pooling.LAST, Pooling.MEAN])
+def test_a_chip_without_mismatch_is_the_model(pooling):
+    model, batch = make_model(state=5, pooling=pooling), a_batch(8, 12)
     deployment = Deployment.of(model)
     currents = jnp.asarray(deployment.currents(batch), jnp.float32)
     cell = deployment.layer.cell
     chip = behaviour.make_chips(jax.random.key(0), cell, 2, 5, NOTHING)
     outputs = behaviour.run_cells(chip, currents, key=jax.random.key(1))
-    states = deployment.states(batch)[:, -1]
+    states = deployment.states(batch)
     assert 0 < deployment.layer.ups(states).mean() < 1
     for of_chip in outputs:
         np.testing.assert_allclose(deployment.layer.states(np.asarray(of_chip)), states, atol=1e-6)
@@ -190,7 +193,7 @@ def test_a_chip_without_mismatch_is_the_model():
 def test_padding_and_noise_reach_the_behaviour():
     chip = behaviour.make_chips(jax.random.key(0), Bistable(), 1, 1, NOTHING)
     currents = jnp.asarray([0.45, 0.25, 0.05]).reshape(1, 3, 1)
-    run = lambda **options: float(behaviour.run_cells(chip, currents, **options)[0, 0, 0])  # noqa: E731
+    run = lambda **options: float(behaviour.run_cells(chip, currents, **options)[0, 0, -1, 0])  # noqa: E731
     assert run(key=jax.random.key(0)) == 0
     assert run(key=jax.random.key(0), lengths=jnp.asarray([2], jnp.int32)) == pytest.approx(0.5)
     noisy = [run(key=jax.random.key(i), noise=1.0) for i in range(20)]

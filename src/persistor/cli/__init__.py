@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import version
 
 import tyro
 
@@ -35,11 +36,15 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a person's mistake is one line and exit status 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments == ["--version"]:
+        print(f"persistor {version('persistor')}")
+        sys.exit(0)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     command = tyro.extras.subcommand_cli_from_dict(
         COMMANDS,
         prog="persistor",
-        description="Recurrent networks with persistent memory.",
+        description="Recurrent networks with persistent memory. --version says which persistor.",
         args=arguments,
     )
     keep_freed_memory()

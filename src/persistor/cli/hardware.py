@@ -343,7 +343,8 @@ class Yield(Simulated):
             deployment, run = load(Path(self.target), self.runs)
             batch = first_batch(run.experiment.task, self.examples)
             objective = run.experiment.task.objective
-            outcome = chips.of_run(deployment, batch, objective, self.chips, self.noise)
+            with Counter("chips") as count:
+                outcome = chips.of_run(deployment, batch, objective, self.chips, self.noise, count)
         return self.show(outcome, chips.text(outcome))
 
 

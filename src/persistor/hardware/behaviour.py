@@ -52,8 +52,8 @@ def run_cells(
     lengths: Int[Array, " b"] | None = None,
     noise: float = 0.0,
     key: Key,
-) -> Float[Array, "n b d"]:
-    """Output currents, nA, of every chip after the last input, all cells being down at first.
+) -> Float[Array, "n b t d"]:
+    """Output currents, nA, of every chip after every input, all cells being down at first.
 
     `noise` is the standard deviation of what is added to every input current, nA.
     """
@@ -67,15 +67,16 @@ def run_cells(
             t, current, key = given
             current = current + noise * jax.random.normal(key, current.shape)
             moved = (current > upper[None, :]) | (up & (current >= lower[None, :]))
-            return jnp.where((t < ends)[:, None], moved, up), None
+            up = jnp.where((t < ends)[:, None], moved, up)
+            return up, up
 
         times = jnp.arange(steps, dtype=jnp.int32)
         given = (times, jnp.moveaxis(currents, 1, 0), jax.random.split(key, steps))
-        up, _ = jax.lax.scan(step, jnp.zeros(currents.shape[::2], bool), given)
-        return jnp.where(up, output[None, :], 0.0)
+        _, ups = jax.lax.scan(step, jnp.zeros(currents.shape[::2], bool), given)
+        return jnp.where(jnp.moveaxis(ups, 0, 1), output[None, None, :], 0.0)
 
     keys = jax.random.split(key, chips.upper.shape[0])
-    return jax.lax.map(one_chip, (chips.upper, chips.lower, chips.output, keys), batch_size=16)
+    return jax.vmap(one_chip)((chips.upper, chips.lower, chips.output, keys))
 
 
 def run_ladders(

@@ -17,6 +17,7 @@ from persistor.hardware.variation import fit, monte_carlo
 from persistor.tasks import Batch, Objective
 
 KEY = 0  # of the chips drawn: the same command draws the same chips
+AT_ONCE = 16  # chips whose outputs are in memory together
 LOSS = 0.02  # a chip passes if its metric is at most this much worse than the model's
 
 
@@ -67,20 +68,27 @@ def of_ladder(
 
 
 def of_run(
-    deployment: Deployment, batch: Batch, objective: Objective, chips: int, noise: float
+    deployment: Deployment,
+    batch: Batch,
+    objective: Objective,
+    chips: int,
+    noise: float,
+    report: Report | None = None,
 ) -> dict[str, Any]:
     """The metric of every chip on a batch, and the share that stays close to the model's."""
     key, draw = jax.random.split(jax.random.key(KEY))
-    cell = deployment.layer.cell
     currents = jnp.asarray(deployment.currents(batch), jnp.float32)
-    drawn = make_chips(draw, cell, chips, currents.shape[-1])
-    outputs = run_cells(drawn, currents, lengths=batch.lengths, noise=noise, key=key)
-    scores = np.array(
-        [
-            float(objective.score(deployment.answers(batch, o), batch.targets).mean())
-            for o in outputs
-        ]
-    )
+    drawn = make_chips(draw, deployment.layer.cell, chips, currents.shape[-1])
+    scores = []
+    for start in range(0, chips, AT_ONCE):
+        some = jax.tree.map(lambda a, start=start: a[start : start + AT_ONCE], drawn)
+        at = jax.random.fold_in(key, start)
+        outputs = run_cells(some, currents, lengths=batch.lengths, noise=noise, key=at)
+        answers = (deployment.answers(batch, of_chip) for of_chip in outputs)
+        scores += [float(objective.score(a, batch.targets).mean()) for a in answers]
+        if report is not None:
+            report(len(scores), chips)
+    scores = np.array(scores)
     own, _ = deployment.model(batch.inputs, lengths=batch.lengths)
     nominal = float(objective.score(own, batch.targets).mean())
     worse = nominal - scores if objective.higher_is_better else scores - nominal

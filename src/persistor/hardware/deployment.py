@@ -12,6 +12,8 @@ from persistor.arrays import Array, Bool, Float, Int
 from persistor.errors import PersistorError
 from persistor.hardware.mapping import Layer, mappable, to_currents
 from persistor.model import Backbone, Pooling
+from persistor.model.backbone import mean_over
+from persistor.sequence import Dense
 from persistor.tasks import Batch
 
 
@@ -34,9 +36,9 @@ class Deployment:
                 f"the model has a positional encoding of width {model.encoding}; a circuit has no "
                 "first step to count from: train with --deployable (encoding 0)"
             )
-        if model.pooling is not Pooling.LAST:
+        if model.pooling is Pooling.NONE:
             raise PersistorError(
-                f"the model pools by {model.pooling}; a circuit is read at the end (last)"
+                "the model answers at every step; a circuit is read once for a sequence"
             )
         return Deployment(model, to_currents(mappable(model.blocks[0].cell)))
 
@@ -49,7 +51,7 @@ class Deployment:
         return np.asarray(_states(self.model, batch))
 
     def answers(self, batch: Batch, outputs: Array | np.ndarray) -> Float[Array, "b o"]:
-        """What the decoder makes of the circuits' output currents at the end, nA: (b, d)."""
+        """What the decoder makes of the circuits' output currents, nA: (b, t, d)."""
         states = self.layer.states(np.asarray(outputs, np.float64))
         return _decode(self.model, batch, jnp.asarray(states, jnp.float32))
 
@@ -69,11 +71,15 @@ def _states(model: Backbone, batch: Batch) -> Float[Array, "b t d"]:
 
 
 @eqx.filter_jit
-def _decode(model: Backbone, batch: Batch, states: Float[Array, "b d"]) -> Float[Array, "b o"]:
+def _decode(model: Backbone, batch: Batch, states: Float[Array, "b t d"]) -> Float[Array, "b o"]:
     block, lengths = model.blocks[0], batch.lengths
     xs = model.encode(batch.inputs)
     us = block.cell_inputs(xs, model.table(batch.inputs.steps))
-    read = block.read(xs.last(lengths), us.last(lengths), states[:, None, :])
+    if model.pooling is Pooling.MEAN:
+        read = block.read(xs, us, states, mean=mean_over(lengths))
+    else:
+        last = Dense(states).last(lengths).dense()
+        read = block.read(xs.last(lengths), us.last(lengths), last)
     return model.decoder(read.dense()[:, 0])
 
 

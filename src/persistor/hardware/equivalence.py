@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from persistor.hardware.deployment import Deployment, ends, inside
+from persistor.hardware.deployment import Deployment, inside
 from persistor.hardware.measure import NANO, Bench
 from persistor.hardware.netlist import BLOCKS, cell_bench, staircase
 from persistor.hardware.spice import Job
@@ -101,10 +101,9 @@ def verify(
     model = deployment.layer.ups(deployment.states(batch))
     counted = np.repeat(inside(batch)[..., None], units, axis=-1)
     before = np.concatenate([np.zeros((size, 1, units), bool), model[:, :-1]], axis=1)
-    at_end = np.arange(size), ends(batch) - 1
     read = {"of_netlist": outputs, "of_model": deployment.layer.cell.scale * model}
     scores = {
-        who: objective.score(deployment.answers(batch, given[at_end]), batch.targets).mean()
+        who: objective.score(deployment.answers(batch, given), batch.targets).mean()
         for who, given in read.items()
     }
     power = bench.power(traces)

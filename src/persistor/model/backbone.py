@@ -147,7 +147,7 @@ class Backbone(eqx.Module):
                 memory.cells[i],
                 lengths=lengths,
                 only_last=is_last and self.pooling is Pooling.LAST,
-                mean=_mean(lengths) if is_last and self.pooling is Pooling.MEAN else None,
+                mean=mean_over(lengths) if is_last and self.pooling is Pooling.MEAN else None,
                 engine=engine,
                 key=keys[i + 1],
             )
@@ -187,7 +187,7 @@ class Backbone(eqx.Module):
         return eqx.tree_at(_epsilons, spec, [False] * len(_epsilons(spec)))
 
 
-def _mean(lengths: Int[Array, "*b"] | None) -> Mean:
+def mean_over(lengths: Int[Array, "*b"] | None) -> Mean:
     """The mean over time, of the steps that belong to each sequence."""
 
     def mean(x: Float[Array, "*b t f"]) -> Float[Array, "*b 1 f"]:
