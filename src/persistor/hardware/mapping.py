@@ -47,6 +47,11 @@ class Layer:
     cell: Bistable
     units: tuple[Unit, ...]
 
+    def sums(self, features: np.ndarray) -> np.ndarray:
+        """Input currents, nA, of features (n, m), not clipped: (n, d)."""
+        weights = np.array([unit.weights for unit in self.units])
+        return features @ weights.T + np.array([unit.offset for unit in self.units])
+
     def currents(self, candidates: Float[Array, "*s d"] | np.ndarray) -> np.ndarray:
         """Input currents, nA, of candidates W x + b; clipped where the decision is made."""
         gains = np.array([unit.gain for unit in self.units])
