@@ -16,12 +16,12 @@ from persistor.cells import CELLS, PositiveCMRU
 from persistor.cli import main
 from persistor.errors import PersistorError
 from persistor.hardware import behaviour, chips, measure, spice
-from persistor.hardware.circuit import Bistable, Ladder, Sizes, Trim
+from persistor.hardware.circuit import Bistable, Ladder, Size, Sizes, Trim
 from persistor.hardware.deployment import Deployment
 from persistor.hardware.equivalence import verify
 from persistor.hardware.mapping import Layer, Unit, to_cell, to_currents
 from persistor.hardware.mirrors import Mirrors, Weights, mean_power
-from persistor.hardware.netlist import BLOCKS, layer_bench
+from persistor.hardware.netlist import BLOCKS, Netlist, layer_bench
 from persistor.hardware.rules import RULES, Design, check
 from persistor.hardware.variation import SPREAD, Spread, fit, monte_carlo
 from persistor.model import Backbone
@@ -382,6 +382,22 @@ def test_mirrors_make_the_weighted_sum(bench):
 
 
 @in_spice
+def test_a_width_is_no_ratio_but_a_number_of_devices_is(bench):
+    found = {}
+    for name, size, count in (("width", Size(1.0, 8.0), 1), ("devices", Size(7.0, 8.0), 7)):
+        net = Netlist()
+        net.supplies(1.8)
+        net.pmos("diode", "g", "g", "v_mirrors", Size(7.0, 8.0))
+        net.lines.append("i_in g 0 1n")
+        net.pmos("output", "out", "g", "v_mirrors", size, count)
+        net.load("out")
+        traces = bench.run(net.job(["i(v_out)"], 0.02, 0.01, []))
+        found[name] = 1e9 * float(traces["i(v_out)"][-1])
+    assert found["devices"] == pytest.approx(7, rel=0.1)
+    assert found["width"] > 4 * 1 / 7
+
+
+@in_spice
 def test_weights_that_are_too_large_are_ideal_and_still_in_the_sum(bench):
     weights = Weights.of(one_unit((0.9, -0.04)))
     features = np.array([[0.5, 1.0], [-0.5, -1.0]])
@@ -483,12 +499,25 @@ def test_the_commands_go_from_training_to_a_netlist(as_users_have_it, capsys, tm
     assert len(table["units"]) == 4
     assert call("hardware", "check", run, "--json") in (0, 1)
     assert call("hardware", "netlist", run, "--examples", 2, "--folder", "layer") == 0
-    assert (tmp_path / "layer" / "circuit.cir").read_text().count("\nxwidth_in") == 4
-    capsys.readouterr()
-    assert call("hardware", "verify", run, "--examples", 2, "--json") in (0, 1)
+    circuit = (tmp_path / "layer" / "circuit.cir").read_text()
+    assert circuit.count("\nxwidth_in") == 4
+    assert circuit.count("\nxdiode_") == 2 * 8 + 1
+    mirrors = json.loads((tmp_path / "layer" / "bias.json").read_text())["mirrors"]
+    assert np.shape(mirrors["counts"]) == (4, 8)
+    assert "ideal: features, references\nweights: 3" in capsys.readouterr().out
+    ideal = ["--weights", "ideal", "--json"]
+    assert call("hardware", "netlist", run, "--folder", "ideal", *ideal) == 0
+    assert json.loads(capsys.readouterr().out)["transistors"] == 3 + 4 * 9
+    assert "mirrors" not in json.loads((tmp_path / "ideal" / "bias.json").read_text())
+    assert call("hardware", "verify", run, "--examples", 2, *ideal) in (0, 1)
     agreement = json.loads(capsys.readouterr().out)
     assert agreement["cell_steps"] == 48
     assert agreement["agreement"] > 0.9
+    assert agreement["weights"] is None
+    assert call("hardware", "simulate", run, "--examples", 1, "--chips", 0, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sums"] == 4 * 2  # a symbol and the empty step
+    assert found["nominal"]["largest"] < 0.02
     assert 0 <= agreement["of_netlist"] <= 1
     assert call("hardware", "yield", run, "--chips", 20, "--json") == 0
     assert json.loads(capsys.readouterr().out)["behaviour"]["chips"] == 20
@@ -496,6 +525,7 @@ def test_the_commands_go_from_training_to_a_netlist(as_users_have_it, capsys, tm
     rows = json.loads(capsys.readouterr().out)["nW"]
     assert rows["d = 10"]["cells"] == pytest.approx(10 * rows["d = 1"]["cells"])
     assert rows["d = 10"]["references"] == rows["d = 1"]["references"]
+    assert rows["d = 10"]["mirrors"] > rows["d = 1"]["mirrors"] > 0
 
 
 @in_spice
@@ -508,8 +538,11 @@ def test_the_figure_is_drawn(as_users_have_it, capsys, tmp_path):
 def test_mistakes_are_one_line(as_users_have_it, capsys):
     assert call(*TRAIN, "--deployable", "--cell", "cmru") == 2
     assert "--deployable chooses" in capsys.readouterr().err
-    assert call("hardware", "map", "nowhere") == 2
-    assert "not a run folder" in capsys.readouterr().err
+    for command in ("map", "simulate"):
+        assert call("hardware", command, "nowhere") == 2
+        assert "not a run folder" in capsys.readouterr().err
+    assert call("hardware", "verify", "nowhere", "--weights", "paper") == 2
+    assert "mirrors" in capsys.readouterr().err
     assert call(*TRAIN, "--width", 8, "--state", 3, "--json") == 0
     run = json.loads(capsys.readouterr().out)["run"]
     assert call("hardware", "map", run) == 2

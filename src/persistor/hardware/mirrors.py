@@ -1,12 +1,12 @@
 """Weights as ratios of current mirrors.
 
 A feature u is two currents, rest + max(u, 0) and rest + max(-u, 0) in units of `feature`. Their
-difference is u, so nothing has to bound u, what a mirror gets wrong grows with u instead of with an
-offset that every feature would carry, and the small rest keeps a diode awake that would otherwise
-take tens of milliseconds to follow. Each half goes into an NMOS diode, and by one NMOS copy into a
-PMOS diode. A positive weight is a PMOS output (a source) of the first half and an NMOS output (a
-sink) of the second at node x of its unit; a negative weight the other way round. A bias is an
-output of one reference.
+difference is u, so nothing has to bound u, and what a mirror gets wrong grows with u instead of
+with an offset that every feature would carry. The small rest keeps a diode awake, which follows
+the more slowly the less current it has. Each half goes into an NMOS diode, and by one NMOS copy
+into a PMOS diode. A positive weight is a PMOS output (a source) of the first half and an NMOS
+output (a sink) of the second at node x of its unit; a negative weight the other way round. A bias
+is an output of one reference.
 
 A ratio is a number of unit devices over those of the diode: the width of a device is no ratio,
 because the current per width changes with the width: in the models, a PMOS of 1 um carries more
