@@ -156,7 +156,7 @@ def test_a_weight_is_the_nearest_number_of_unit_devices():
     assert weights.biases.tolist() == [100]
     found = weights.summary()
     assert (found["mirrors"], found["left_out"], found["ideal"]) == (3, 2, 2)
-    diodes = (2 * 7 + 1) * (64 + 64 + 59)
+    diodes = (2 * 7 + 4) * (64 + 64 + 59)
     assert found["unit_devices"] == 2 * (3 + 8 + 256) + 100 + diodes
     for part in ("3 mirrors, 2 left out", "2 ideal (above 256", "1 mirrors, 0 ideal"):
         assert part in str(weights)

@@ -38,6 +38,7 @@ class Mirrors:
     diode: int = 64  # unit devices of a diode
     copy: int = 59  # unit devices of the copy: fewer, so that sources and sinks gain the same
     most: int = 256  # unit devices of one weight or bias
+    bias: int = 4  # the reference of all biases and its diodes are so many times a feature's
     feature: float = 0.16
     rest: float = 0.04
     gain: float = 1.012  # of a weight: what comes out of it for one
@@ -57,8 +58,8 @@ class Mirrors:
 
     @property
     def reference(self) -> float:
-        """The current of which biases are multiples, nA, trimmed."""
-        return self.feature / self.bias_gain
+        """The current that biases are mirrors of, nA, trimmed."""
+        return self.bias * self.feature / self.bias_gain
 
 
 @dataclass(frozen=True)
@@ -104,14 +105,15 @@ class Weights:
     def summary(self) -> dict[str, int]:
         """How many weights and biases are what."""
         small = (self.counts == 0) & (self.ideal == 0)
-        stages = (2 * self.counts.shape[1] + 1) * (2 * self.mirrors.diode + self.mirrors.copy)
+        stages = 2 * self.counts.shape[1] + self.mirrors.bias
+        diodes = stages * (2 * self.mirrors.diode + self.mirrors.copy)
         return {
             "mirrors": int((self.counts != 0).sum()),
             "left_out": int(small.sum()),
             "ideal": int((self.ideal != 0).sum()),
             "bias_mirrors": int((self.biases != 0).sum()),
             "bias_ideal": int((self.ideal_biases != 0).sum()),
-            "unit_devices": int(self.devices_at_x().sum() + stages),
+            "unit_devices": int(self.devices_at_x().sum() + diodes),
         }
 
     def __str__(self) -> str:

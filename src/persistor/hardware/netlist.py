@@ -143,12 +143,14 @@ def gain_loop(net: Netlist, ladder: Ladder) -> None:
     net.capacitor("_loop", "gain", "0", ladder.loop_capacitance)
 
 
-def mirror(net: Netlist, name: str, mirrors: Mirrors, outputs: dict[str, int]) -> None:
+def mirror(
+    net: Netlist, name: str, mirrors: Mirrors, outputs: dict[str, int], times: int = 1
+) -> None:
     """The current into node n_`name` as sources (positive) and sinks of so many unit devices."""
     device, sink, source = mirrors.device, f"n_{name}", f"p_{name}"
-    net.nmos(f"diode_{name}", sink, sink, "0", device, mirrors.diode)
-    net.nmos(f"copy_{name}", source, sink, "0", device, mirrors.copy)
-    net.pmos(f"turn_{name}", source, source, "v_mirrors", device, mirrors.diode)
+    net.nmos(f"diode_{name}", sink, sink, "0", device, times * mirrors.diode)
+    net.nmos(f"copy_{name}", source, sink, "0", device, times * mirrors.copy)
+    net.pmos(f"turn_{name}", source, source, "v_mirrors", device, times * mirrors.diode)
     for node, count in outputs.items():
         if count > 0:
             net.pmos(f"source_{name}_{node}", node, source, "v_mirrors", device, count)
@@ -166,7 +168,8 @@ def weighted(net: Netlist, weights: Weights, features: np.ndarray, period: float
             outputs = {f"x{k}": sign * int(weights.counts[k, j]) for k in units}
             mirror(net, name, mirrors, outputs)
     net.current("bias", "v_references", "n_bias", [(0.0, mirrors.reference)])
-    mirror(net, "bias", mirrors, {f"x{k}": int(weights.biases[k]) for k in units})
+    biases = {f"x{k}": int(weights.biases[k]) for k in units}
+    mirror(net, "bias", mirrors, biases, mirrors.bias)
     for k, levels in enumerate(weights.ideal_sums(features).T):
         if levels.any():
             net.input(f"in{k}", f"x{k}", staircase(levels, period))
