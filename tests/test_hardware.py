@@ -16,10 +16,12 @@ from persistor.cells import CELLS, PositiveCMRU
 from persistor.cli import main
 from persistor.errors import PersistorError
 from persistor.hardware import behaviour, chips, measure, spice
-from persistor.hardware.circuit import Bistable, Ladder, Trim
+from persistor.hardware.circuit import Bistable, Ladder, Size, Sizes, Trim
 from persistor.hardware.deployment import Deployment
 from persistor.hardware.equivalence import verify
-from persistor.hardware.mapping import Layer, to_cell, to_currents
+from persistor.hardware.mapping import Layer, Unit, to_cell, to_currents
+from persistor.hardware.mirrors import Mirrors, Weights, mean_power
+from persistor.hardware.netlist import BLOCKS, Netlist, layer_bench
 from persistor.hardware.rules import RULES, Design, check
 from persistor.hardware.variation import SPREAD, Spread, fit, monte_carlo
 from persistor.model import Backbone, Pooling
@@ -68,6 +70,10 @@ def make_model(state=3, seed=1, **changes):
     cell = PositiveCMRU(8, state, epsilon=0.0, key=jax.random.key(seed))
     options = {"width": 8, "encoding": 0, "key": jax.random.key(seed + 1), **changes}
     return Backbone(15, 15, (cell,), **options)
+
+
+def one_unit(weights, offset=0.25):
+    return Layer(Bistable(), (Unit(1.0, tuple(weights), offset, 1.0),))
 
 
 def a_batch(examples=4, length=6):
@@ -141,6 +147,61 @@ def test_models_that_no_circuit_can_be_are_refused():
         Bistable(upper=0.1, lower=0.2)
 
 
+# Weights as unit devices.
+
+
+def test_a_weight_is_the_nearest_number_of_unit_devices():
+    grid = Mirrors().grid
+    weights = Weights.of(one_unit(np.array([3.4, -7.6, 0.4, -0.4, 256.4, 256.6, -300]) * grid))
+    assert weights.counts.tolist() == [[3, -8, 0, 0, 256, 0, 0]]
+    np.testing.assert_allclose(weights.ideal / grid, [[0, 0, 0, 0, 0, 256.6, -300]])
+    assert weights.biases.tolist() == [100]
+    found = weights.summary()
+    assert (found["mirrors"], found["left_out"], found["ideal"]) == (3, 2, 2)
+    diodes = (2 * 7 + 4) * (64 + 64 + 59)
+    assert found["unit_devices"] == 2 * (3 + 8 + 256) + 100 + diodes
+    for part in ("3 mirrors, 2 left out", "2 ideal (above 256", "1 mirrors, 0 ideal"):
+        assert part in str(weights)
+    assert Weights.of(one_unit((0.1,), offset=0.7)).summary()["bias_ideal"] == 1
+
+
+def test_rounding_moves_a_sum_by_at_most_half_a_unit_device_a_weight():
+    layer = to_currents(make_cell())
+    weights, features = Weights.of(layer), np.asarray(jax.random.normal(jax.random.key(1), (50, 6)))
+    off = np.abs(weights.sums(features) - layer.sums(features))
+    bound = (np.abs(features).sum(1, keepdims=True) + 1) * Mirrors().grid / 2
+    assert np.all(off <= bound + 1e-12)
+    assert off.max() > 0.1 * bound.min()
+
+
+def test_a_feature_is_the_difference_of_two_currents():
+    mirrors, features = Mirrors(), np.array([[-2.0, 0.0, 1.5]])
+    halves = mirrors.halves(features)
+    apart = (halves[1] - halves[-1]) * mirrors.gain / mirrors.feature
+    np.testing.assert_allclose(apart, features, atol=1e-12)
+    assert min(half.min() for half in halves.values()) == mirrors.rest / mirrors.gain > 0
+
+
+def test_a_netlist_has_a_source_and_a_sink_for_every_weight():
+    weights = Weights.of(one_unit((0.05, -0.03, 0.0, 1.0)))
+    features, resets = np.ones((2, 4)), np.array([True, False])
+    net = layer_bench(Bistable(), weights, features, resets, 0.02, 1.8, Sizes())
+    text = "\n".join(net.lines)
+    for line in (
+        "xsource_plus0_x0 x0 p_plus0 v_mirrors v_mirrors sky130_fd_pr__pfet_01v8",
+        "xsink_minus0_x0 x0 n_minus0 0 0 sky130_fd_pr__nfet_01v8",
+        "xsink_plus1_x0 x0 n_plus1 0 0 sky130_fd_pr__nfet_01v8",
+        "xsource_minus1_x0 x0 p_minus1 v_mirrors v_mirrors sky130_fd_pr__pfet_01v8",
+        "b_in0 v_inputs x0",  # the fourth is too large
+    ):
+        assert text.count(f"\n{line}") == 1
+    assert "us2_x0" not in text
+    assert "us3_x0" not in text
+    assert "m=20 mult=20" in next(line for line in net.lines if "source_plus0_" in line)
+    cell, reset, banks, outputs = 9 + 3, 1, 3 * (2 * 4 + 1), 2 * 2 + 1
+    assert net.transistors == cell + reset + banks + outputs
+
+
 # Rules.
 
 
@@ -150,6 +211,8 @@ BREAKS = {
     "retain_margin": Design(Bistable(0.30, 0.29)),
     "decision_time": Design(Bistable(), period=1e-3),
     "input_margin": Design(Bistable(), inputs=np.full(10, 0.351)),
+    "weight_range": Design(Bistable(), layer=one_unit((1.0,))),
+    "weight_grid": Design(Bistable(), layer=one_unit((0.0012,)), features=np.full((3, 1), 9.0)),
     "ladder_hold": Design(Bistable(), ladder=Ladder(up=0.6)),
     "ladder_drive": Design(Bistable(), ladder=Ladder(up=0.36)),
     "ladder_period": Design(Bistable(), period=1e-3, ladder=Ladder()),
@@ -158,7 +221,9 @@ BREAKS = {
 
 def test_every_rule_is_kept_by_the_standard_circuits():
     far = np.array([0.0, 0.25, 0.5])
-    found = check(Design(Bistable(), inputs=far)) + check(Design(Ladder().cell, ladder=Ladder()))
+    layer, features = one_unit((0.05, -0.05)), np.ones((3, 2))
+    found = check(Design(Bistable(), inputs=far, layer=layer, features=features))
+    found += check(Design(Ladder().cell, ladder=Ladder()))
     assert all(finding.holds for finding in found)
     assert {rule.__name__ for rule in RULES} == set(BREAKS)
 
@@ -292,15 +357,93 @@ def test_the_netlist_of_a_model_is_the_model(bench):
     assert agreement.cell_steps == 4 * 8 * 3
     assert agreement.changes >= 10
     assert agreement.share == 1
-    assert agreement.first is None
+    assert agreement.divergences == []
+    assert agreement.ideal == "inputs (weights included), references"
     flip = lambda layer: dataclasses.replace(  # noqa: E731
         layer, units=tuple(dataclasses.replace(u, gain=-u.gain) for u in layer.units)
     )
     flipped = Deployment(deployment.model, flip(deployment.layer))
     wrong = verify(flipped, batch, CopyFirstDiscrete.objective, bench)
     assert wrong.share < 0.9
-    assert wrong.first is not None
-    assert "first divergence: sequence 0" in str(wrong)
+    assert len(wrong.divergences) > 1
+    assert f"first divergence of {len(wrong.divergences)}: sequence 0" in str(wrong)
+
+
+@in_spice
+def test_mirrors_make_the_weighted_sum(bench):
+    weights = Weights.of(one_unit((0.06, -0.04, 0.0125, -0.025)))
+    features = np.array(
+        [[0.0, 0, 0, 0], [2, 1, -1, 1], [-1, -2, 0.5, -1], [-2, 1.5, 1, 1], [1] * 4]
+    )
+    wanted = weights.sums(features)
+    assert np.ptp(wanted) > 0.2
+    np.testing.assert_allclose(measure.sums(weights, features, bench), wanted, atol=0.003)
+    report = measure.weighted_sums(weights, wanted, features, bench, 1)
+    assert report.rounding["largest"] == 0
+    assert report.nominal["rms"] < report.chips[0]["rms"] < 0.02
+    assert "chip 0" in str(report)
+
+
+@in_spice
+def test_a_width_is_no_ratio_but_a_number_of_devices_is(bench):
+    found = {}
+    for name, size, count in (("width", Size(1.0, 8.0), 1), ("devices", Size(7.0, 8.0), 7)):
+        net = Netlist()
+        net.supplies(1.8)
+        net.pmos("diode", "g", "g", "v_mirrors", Size(7.0, 8.0))
+        net.lines.append("i_in g 0 1n")
+        net.pmos("output", "out", "g", "v_mirrors", size, count)
+        net.load("out")
+        traces = bench.run(net.job(["i(v_out)"], 0.02, 0.01, []))
+        found[name] = 1e9 * float(traces["i(v_out)"][-1])
+    assert found["devices"] == pytest.approx(7, rel=0.1)
+    assert found["width"] > 4 * 1 / 7
+
+
+@in_spice
+def test_weights_that_are_too_large_are_ideal_and_still_in_the_sum(bench):
+    weights = Weights.of(one_unit((0.9, -0.04)))
+    features = np.array([[0.5, 1.0], [-0.5, -1.0]])
+    assert weights.summary()["ideal"] == 1
+    found = measure.sums(weights, features, bench)
+    np.testing.assert_allclose(found, weights.sums(features), atol=0.005)
+
+
+@in_spice
+def test_a_node_that_is_pushed_into_a_rail_comes_back_within_a_period(bench):
+    layer = one_unit((0.5,))
+    inputs = np.array([0.0, 5.0, 0.25, -5.0, 0.25, 5.0, 0.13, 0.25, -5.0, 0.37, 0.25])
+    features = (inputs[:, None] - 0.25) / 0.5
+    net = layer_bench(layer.cell, Weights.of(layer), features, inputs == 0, 0.02, 1.8, bench.sizes)
+    traces = bench.run(net.job(["i(v_out0)"], 0.22, 0.01, ["x0"]))
+    ends = 0.02 * np.arange(1, 12) - 1e-4
+    up = 1e9 * traces.at("i(v_out0)", ends) > 0.25
+    assert up.astype(int).tolist() == [0, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1]
+
+
+@in_spice
+def test_the_netlist_of_a_model_with_mirrors_is_the_model(bench):
+    deployment = Deployment.of(make_model())
+    weights, cell = Weights.of(deployment.layer), Bistable()
+    values = jax.random.normal(jax.random.key(5), (1000, 4, 15))
+    features = deployment.features(Batch(Dense(values), jnp.zeros(1000, jnp.int32)))
+    sums = deployment.layer.sums(features.reshape(-1, 8)).reshape(1000, 4, 3)
+    from_thresholds = np.minimum(np.abs(sums - cell.upper), np.abs(sums - cell.lower))
+    clear = np.flatnonzero(from_thresholds.min((1, 2)) > 0.02)  # nA; nearer is a race
+    crossings = ((sums[clear] > cell.upper) | (sums[clear] < cell.lower)).sum((1, 2))
+    clear = clear[np.argsort(crossings)[-3:]]
+    batch = Batch(Dense(values[clear]), jnp.zeros(3, jnp.int32))
+    agreement = verify(deployment, batch, CopyFirstDiscrete.objective, bench, weights=weights)
+    assert agreement.cell_steps == 3 * 4 * 3
+    assert agreement.changes >= 5
+    assert agreement.share == 1
+    assert agreement.ideal.startswith("features, references")
+    assert agreement.weights == weights.summary()
+    assert set(agreement.power) == set(BLOCKS)
+    taken = mean_power(weights, deployment.features(batch).reshape(-1, 8), 1.8)
+    computed = taken["features"] + 3 * taken["unit"]
+    assert agreement.power["mirrors"] == pytest.approx(computed, rel=0.25)
+    assert agreement.power["inputs"] == pytest.approx(taken["inputs"], rel=0.25)
 
 
 @in_spice
@@ -359,12 +502,25 @@ def test_the_commands_go_from_training_to_a_netlist(as_users_have_it, capsys, tm
     assert len(table["units"]) == 4
     assert call("hardware", "check", run, "--json") in (0, 1)
     assert call("hardware", "netlist", run, "--examples", 2, "--folder", "layer") == 0
-    assert (tmp_path / "layer" / "circuit.cir").read_text().count("\nxwidth_in") == 4
-    capsys.readouterr()
-    assert call("hardware", "verify", run, "--examples", 2, "--json") in (0, 1)
+    circuit = (tmp_path / "layer" / "circuit.cir").read_text()
+    assert circuit.count("\nxwidth_in") == 4
+    assert circuit.count("\nxdiode_") == 2 * 8 + 1
+    mirrors = json.loads((tmp_path / "layer" / "bias.json").read_text())["mirrors"]
+    assert np.shape(mirrors["counts"]) == (4, 8)
+    assert "ideal: features, references\nweights: 3" in capsys.readouterr().out
+    ideal = ["--weights", "ideal", "--json"]
+    assert call("hardware", "netlist", run, "--folder", "ideal", *ideal) == 0
+    assert json.loads(capsys.readouterr().out)["transistors"] == 3 + 4 * 9
+    assert "mirrors" not in json.loads((tmp_path / "ideal" / "bias.json").read_text())
+    assert call("hardware", "verify", run, "--examples", 2, *ideal) in (0, 1)
     agreement = json.loads(capsys.readouterr().out)
     assert agreement["cell_steps"] == 48
     assert agreement["agreement"] > 0.9
+    assert agreement["weights"] is None
+    assert call("hardware", "simulate", run, "--examples", 1, "--chips", 0, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sums"] == 4 * 2  # a symbol and the empty step
+    assert found["nominal"]["largest"] < 0.02
     assert 0 <= agreement["of_netlist"] <= 1
     assert call("hardware", "yield", run, "--chips", 20, "--json") == 0
     assert json.loads(capsys.readouterr().out)["behaviour"]["chips"] == 20
@@ -372,6 +528,7 @@ def test_the_commands_go_from_training_to_a_netlist(as_users_have_it, capsys, tm
     rows = json.loads(capsys.readouterr().out)["nW"]
     assert rows["d = 10"]["cells"] == pytest.approx(10 * rows["d = 1"]["cells"])
     assert rows["d = 10"]["references"] == rows["d = 1"]["references"]
+    assert rows["d = 10"]["mirrors"] > rows["d = 1"]["mirrors"] > 0
 
 
 @in_spice
@@ -384,8 +541,11 @@ def test_the_figure_is_drawn(as_users_have_it, capsys, tmp_path):
 def test_mistakes_are_one_line(as_users_have_it, capsys):
     assert call(*TRAIN, "--deployable", "--cell", "cmru") == 2
     assert "--deployable chooses" in capsys.readouterr().err
-    assert call("hardware", "map", "nowhere") == 2
-    assert "not a run folder" in capsys.readouterr().err
+    for command in ("map", "simulate"):
+        assert call("hardware", command, "nowhere") == 2
+        assert "not a run folder" in capsys.readouterr().err
+    assert call("hardware", "verify", "nowhere", "--weights", "paper") == 2
+    assert "mirrors" in capsys.readouterr().err
     assert call(*TRAIN, "--width", 8, "--state", 3, "--json") == 0
     run = json.loads(capsys.readouterr().out)["run"]
     assert call("hardware", "map", run) == 2

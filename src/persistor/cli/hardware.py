@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import OmitSubcommandPrefixes, Positional, arg
@@ -16,10 +16,12 @@ from persistor.errors import PersistorError
 Target = Annotated[
     Positional[str], arg(metavar="TARGET", help="`cell`, `ladder`, or a trained run.")
 ]
-Circuit = Annotated[Positional[str], arg(metavar="CIRCUIT", help="`cell` or `ladder`.")]
 Out = Annotated[Path | None, arg(help="Where to write.", help_behavior_hint="(default: the run)")]
 Period = Annotated[float, arg(help="Seconds between one input and the next.")]
 Examples = Annotated[int, arg(help="Test sequences to run.")]
+WeightsAs = Annotated[
+    Literal["mirrors", "ideal"], arg(help="A run's weights: transistors, or ideal sources.")
+]
 Levels = Annotated[int, arg(help="Levels of the ladder.")]
 
 
@@ -66,6 +68,13 @@ def load(where: Path, runs: Path | None):
     from persistor.training import load_best
 
     return Deployment.of(load_best(run)), run
+
+
+def weights_of(deployment, choice: str):
+    """A deployment's weights as mirrors, or nothing where they stay ideal."""
+    from persistor.hardware.mirrors import Weights
+
+    return Weights.of(deployment.layer) if choice == "mirrors" else None
 
 
 def first_batch(task, examples: int):
@@ -128,8 +137,9 @@ class Check:
             design = Design(ladder.cell, self.period, ladder)
         else:
             deployment, run = load(Path(self.target), self.runs)
-            inputs = deployment.currents(first_batch(run.experiment.task, self.examples))
-            design = Design(deployment.layer.cell, self.period, inputs=inputs)
+            batch, layer = first_batch(run.experiment.task, self.examples), deployment.layer
+            inputs, features = deployment.currents(batch), deployment.distinct(batch)
+            design = Design(layer.cell, self.period, None, inputs, layer, features)
         findings = check(design)
         if self.json:
             print(json.dumps({"findings": [asdict(finding) for finding in findings]}))
@@ -150,6 +160,7 @@ class WriteNetlist(Simulated):
     folder: Annotated[Path, arg(help="The folder to write.")] = Path("netlist")
     period: Period = 0.02
     examples: Examples = 4
+    weights: WeightsAs = "mirrors"
     levels: Levels = 4
     runs: Runs = None
 
@@ -158,11 +169,11 @@ class WriteNetlist(Simulated):
         from persistor.files import write_atomically, writing
         from persistor.hardware import measure
         from persistor.hardware.circuit import Bistable, Ladder
-        from persistor.hardware.equivalence import IDEAL, layer_job
+        from persistor.hardware.equivalence import ideal, layer_job
         from persistor.hardware.spice import STARTUP, document
         from persistor.training.checkpoint import write_json
 
-        bench, table = self.bench(), None
+        bench, table, weights = self.bench(), None, None
         if self.target == "cell":
             job = measure.hysteresis_job(Bistable(), bench)
         elif self.target == "ladder":
@@ -171,8 +182,11 @@ class WriteNetlist(Simulated):
         else:
             deployment, run = load(Path(self.target), self.runs)
             batch = first_batch(run.experiment.task, self.examples)
-            job = layer_job(deployment, deployment.currents(batch), bench, self.period)
+            weights = weights_of(deployment, self.weights)
+            job = layer_job(deployment, batch, bench, self.period, weights)
             table = deployment.layer.to_json()
+            if weights is not None:
+                table["mirrors"] = weights.as_json()
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         netlist = document(job, bench.models, bench.conditions)
@@ -185,26 +199,33 @@ class WriteNetlist(Simulated):
                 "folder": str(self.folder),
                 "transistors": job.transistors,
                 "seconds": job.stop,
-                "ideal": IDEAL,
+                "ideal": ideal(weights),
+                "weights": None if weights is None else weights.summary(),
             },
-            f"{job.transistors} transistors, {job.stop:g} s of simulated time; ideal: {IDEAL}\n"
-            f"cd {self.folder} && ngspice -b circuit.cir",
+            f"{job.transistors} transistors, {job.stop:g} s of simulated time; "
+            f"ideal: {ideal(weights)}\n"
+            + (f"{weights}\n" if weights is not None else "")
+            + f"cd {self.folder} && ngspice -b circuit.cir",
         )
 
 
 @dataclass(frozen=True)
 class Simulate(Simulated):
-    """Simulate a cell or a ladder with ngspice, and measure what it does.
+    """Simulate a cell, a ladder or the weights of a run with ngspice, and measure what it does.
 
+    Of a run: its weighted sums by mirrors beside the model's, on distinct inputs of its task.
     Example: persistor hardware simulate ladder --levels 4 --corner ss --temperature 85
     """
 
-    circuit: Circuit
+    target: Target
     levels: Levels = 4
     retain: Annotated[float, arg(help="Seconds for which the cell is left to itself.")] = 10.0
     everywhere: Annotated[
         bool, arg(help="A cell in all corners, at -20, 27 and 85 C, and 10% off its supply.")
     ] = False
+    examples: Examples = 200
+    chips: Annotated[int, arg(help="Chips with mismatch to simulate of a run's weights.")] = 5
+    runs: Runs = None
 
     def run(self) -> int:
         """Simulate, and print what was measured."""
@@ -212,14 +233,14 @@ class Simulate(Simulated):
         from persistor.hardware.circuit import Bistable, Ladder
         from persistor.progress import Counter
 
-        if self.circuit == "ladder":
+        if self.target == "ladder":
             ladder = Ladder(self.levels)
             pieces = measure.climb(ladder)
             with Counter("ladder") as count:
                 report, _ = measure.run_ladder(ladder, pieces, self.bench(count))
             return self.show(report.as_json(), str(report))
-        if self.circuit != "cell":
-            raise PersistorError(f"{self.circuit} is no circuit; simulate `cell` or `ladder`")
+        if self.target != "cell":
+            return self.weights()
         if self.everywhere:
             return self.over_corners()
         with Counter("cell") as count:
@@ -230,6 +251,19 @@ class Simulate(Simulated):
             {**report.as_json(), "retained": held, "retain_seconds": self.retain},
             f"{text} low {held['low']:.3f} nA",
         )
+
+    def weights(self) -> int:
+        """The weighted sums of a run."""
+        deployment, run = load(Path(self.target), self.runs)
+        from persistor.hardware.measure import weighted_sums
+        from persistor.hardware.mirrors import Weights
+
+        weights = Weights.of(deployment.layer)
+        features = deployment.distinct(first_batch(run.experiment.task, self.examples))[:16]
+        wanted = deployment.layer.sums(features)
+        report = weighted_sums(weights, wanted, features, self.bench(), self.chips)
+        value = {"run": run.path.name, "weights": weights.summary(), **report.as_json()}
+        return self.show(value, f"{weights}\n{report}")
 
     def over_corners(self) -> int:
         """A line for every corner."""
@@ -262,6 +296,7 @@ class Verify(Simulated):
     examples: Examples = 20
     length: Length = None
     period: Period = 0.02
+    weights: WeightsAs = "mirrors"
     runs: Runs = None
 
     def run(self) -> int:
@@ -274,7 +309,14 @@ class Verify(Simulated):
         task = task if self.length is None else task.with_length(self.length)
         batch = first_batch(task, self.examples)
         with Counter("netlist") as count:
-            agreement = verify(deployment, batch, task.objective, self.bench(count), self.period)
+            agreement = verify(
+                deployment,
+                batch,
+                task.objective,
+                self.bench(count),
+                self.period,
+                weights_of(deployment, self.weights),
+            )
         self.show({"run": run.path.name, **agreement.as_json()}, str(agreement))
         return 0 if agreement.share >= 0.99 else 1
 
@@ -284,18 +326,20 @@ class Power(Simulated):
     """Power by block: of a cell, of a ladder level by level, or of layers of a trained run's cells.
 
     For a run, the cell's simulated power is weighted with how often the model's units are up, and
-    the references are shared by all units.
+    the references are shared by all units; the currents of weights as mirrors are computed.
     """
 
     target: Target
     levels: Levels = 4
     examples: Examples = 200
+    weights: WeightsAs = "mirrors"
     widths: Annotated[tuple[int, ...], arg(help="Layer widths d to show.")] = (1, 4, 16, 64)
     runs: Runs = None
 
     def run(self) -> int:
         """Simulate, and print a line a state, a level or a width."""
         from persistor.hardware import power
+        from persistor.hardware.deployment import inside
 
         if self.target == "ladder":
             rows = power.of_ladder(self.levels, self.bench())
@@ -303,8 +347,13 @@ class Power(Simulated):
             rows = power.of_cell(self.bench())
         else:
             deployment, run = load(Path(self.target), self.runs)
-            ups = power.share_up(deployment, first_batch(run.experiment.task, self.examples))
+            batch = first_batch(run.experiment.task, self.examples)
+            ups = power.share_up(deployment, batch)
             rows = power.of_layers(deployment.layer.cell, ups, self.widths, self.bench())
+            weights = weights_of(deployment, self.weights)
+            if weights is not None:
+                features = deployment.features(batch)[inside(batch)]
+                rows = power.with_mirrors(rows, self.widths, weights, features, self.supply)
         return self.show({"nW": rows}, power.table(rows))
 
 

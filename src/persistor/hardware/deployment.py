@@ -8,12 +8,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from persistor.arrays import Array, Bool, Float, Int
+from persistor.arrays import Array, Bool, Float
 from persistor.errors import PersistorError
 from persistor.hardware.mapping import Layer, mappable, to_currents
 from persistor.model import Backbone, Pooling
 from persistor.model.backbone import mean_over
-from persistor.sequence import Dense
+from persistor.sequence import Dense, Sequence
 from persistor.tasks import Batch
 
 
@@ -46,6 +46,14 @@ class Deployment:
         """The input currents of a batch, nA: (b, t, d)."""
         return self.layer.currents(_candidates(self.model, batch))
 
+    def features(self, batch: Batch) -> np.ndarray:
+        """What the cell receives, before its weights: (b, t, m)."""
+        return np.asarray(_features(self.model, batch).dense(), np.float64)
+
+    def distinct(self, batch: Batch) -> np.ndarray:
+        """The distinct features of a batch's steps: (n, m)."""
+        return np.unique(self.features(batch)[inside(batch)].round(5), axis=0)
+
     def states(self, batch: Batch) -> np.ndarray:
         """The trained model's own states: (b, t, d)."""
         return np.asarray(_states(self.model, batch))
@@ -57,17 +65,20 @@ class Deployment:
 
 
 @eqx.filter_jit
+def _features(model: Backbone, batch: Batch) -> Sequence:
+    xs = model.encode(batch.inputs)
+    return model.blocks[0].cell_inputs(xs, model.table(batch.inputs.steps))
+
+
+@eqx.filter_jit
 def _candidates(model: Backbone, batch: Batch) -> Float[Array, "b t d"]:
-    block = model.blocks[0]
-    us = block.cell_inputs(model.encode(batch.inputs), model.table(batch.inputs.steps))
-    return us.linear(block.cell.project).dense()  # pyright: ignore[reportAttributeAccessIssue]
+    us = _features(model, batch)
+    return us.linear(model.blocks[0].cell.project).dense()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @eqx.filter_jit
 def _states(model: Backbone, batch: Batch) -> Float[Array, "b t d"]:
-    block = model.blocks[0]
-    us = block.cell_inputs(model.encode(batch.inputs), model.table(batch.inputs.steps))
-    return block.cell.states(us, lengths=batch.lengths)[0]
+    return model.blocks[0].cell.states(_features(model, batch), lengths=batch.lengths)[0]
 
 
 @eqx.filter_jit
@@ -83,12 +94,8 @@ def _decode(model: Backbone, batch: Batch, states: Float[Array, "b t d"]) -> Flo
     return model.decoder(read.dense()[:, 0])
 
 
-def ends(batch: Batch) -> Int[np.ndarray, " b"]:
-    """The number of steps of every sequence."""
-    size, steps = batch.inputs.batch[0], batch.inputs.steps
-    return np.full(size, steps) if batch.lengths is None else np.asarray(batch.lengths)
-
-
 def inside(batch: Batch) -> Bool[np.ndarray, "b t"]:
     """Whether a step belongs to its sequence."""
-    return np.arange(batch.inputs.steps)[None, :] < ends(batch)[:, None]
+    size, steps = batch.inputs.batch[0], batch.inputs.steps
+    ends = np.full(size, steps) if batch.lengths is None else np.asarray(batch.lengths)
+    return np.arange(steps)[None, :] < ends[:, None]

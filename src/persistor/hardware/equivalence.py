@@ -9,22 +9,31 @@ import numpy as np
 
 from persistor.hardware.deployment import Deployment, inside
 from persistor.hardware.measure import NANO, Bench
-from persistor.hardware.netlist import BLOCKS, cell_bench, staircase
+from persistor.hardware.mirrors import Weights
+from persistor.hardware.netlist import BLOCKS, RAMP, cell_bench, layer_bench, staircase
 from persistor.hardware.spice import Job
 from persistor.tasks import Batch, Objective
 
-IDEAL = "inputs (weights included), references"  # what the netlist leaves to ideal sources
-RAMP = 1e-3  # s between one input and the next
+LARGE = {"ideal": "weights too large for a mirror", "bias_ideal": "biases too large for one"}
+
+
+def ideal(weights: Weights | None) -> str:
+    """What the netlist of a layer leaves to ideal sources."""
+    if weights is None:
+        return "inputs (weights included), references"
+    of = weights.summary()
+    large = [f"{of[key]} {what}" for key, what in LARGE.items() if of[key]]
+    return ", ".join(["features", "references", *large])
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """A state in which model and netlist differ."""
+    """A state in which model and netlist differ, and did not one step before."""
 
     sequence: int
     step: int
     unit: int
-    current: float  # nA of input
+    current: float  # nA of input that the model's weights make
     model_is_up: bool
 
 
@@ -35,13 +44,15 @@ class Agreement:
     cell_steps: int
     equal: int
     changes: int  # states of the model that differ from the one before: what a constant would miss
-    first: Divergence | None
+    divergences: list[Divergence]
     metric: str
     of_model: float  # the metric on these sequences
     of_netlist: float  # the same, with the states read from the circuit's output currents
     transistors: int
     seconds: float  # of simulated time
     power: dict[str, float]  # nW by block, mean over the run
+    ideal: str
+    weights: dict[str, int] | None  # how many are what; none where all are ideal
 
     @property
     def share(self) -> float:
@@ -56,43 +67,64 @@ class Agreement:
             f"{self.transistors} transistors, {self.seconds:g} s simulated, "
             f"{sum(self.power.values()):.1f} nW on average ("
             + ", ".join(f"{b} {p:.1f}" for b, p in self.power.items())
-            + f")\nideal: {IDEAL}"
+            + f")\nideal: {self.ideal}"
         )
-        if self.first is None:
+        if self.weights is not None:
+            counts = ", ".join(f"{n:,} {name}" for name, n in self.weights.items())
+            text += f"\nweights: {counts.replace('_', ' ')}"
+        if not self.divergences:
             return text
-        f = self.first
+        f = self.divergences[0]
         return text + (
-            f"\nfirst divergence: sequence {f.sequence}, step {f.step}, unit {f.unit}, "
-            f"input {f.current:.4f} nA, the model's state is {'up' if f.model_is_up else 'down'}"
+            f"\nfirst divergence of {len(self.divergences)}: sequence {f.sequence}, step {f.step}, "
+            f"unit {f.unit}, input {f.current:.4f} nA, the model's state is "
+            f"{'up' if f.model_is_up else 'down'}"
         )
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
-        return {"agreement": self.share, **asdict(self), "ideal": IDEAL}
+        return {"agreement": self.share, **asdict(self)}
 
 
-def layer_job(deployment: Deployment, currents: np.ndarray, bench: Bench, period: float) -> Job:
+def layer_job(
+    deployment: Deployment, batch: Batch, bench: Bench, period: float, weights: Weights | None
+) -> Job:
     """All units of the layer; the sequences one after the other, a reset period before each.
 
-    Weights are ideal: every unit's input is one source that carries its whole sum.
+    Without `weights` they are ideal: every unit's input is one source that carries its whole sum,
+    and resets it by carrying nothing.
     """
-    size, steps, units = currents.shape
-    reset = np.zeros((size, 1, units))
-    flat = np.concatenate([reset, currents], axis=1).reshape(-1, units)
-    inputs = {str(k): staircase(flat[:, k], period, RAMP) for k in range(units)}
-    net = cell_bench(deployment.layer.cell, bench.conditions.supply, inputs, bench.sizes)
-    vectors = [f"i(v_out{k})" for k in range(units)]
-    stop = size * (steps + 1) * period
-    return net.job(vectors, stop, period / 2, [f"x{k}" for k in range(units)])
+    volts, cell = bench.conditions.supply, deployment.layer.cell
+    if weights is None:
+        flat = _with_resets(deployment.currents(batch))
+        inputs = {str(k): staircase(levels, period) for k, levels in enumerate(flat.T)}
+        net = cell_bench(cell, volts, inputs, bench.sizes)
+    else:
+        flat = _with_resets(deployment.features(batch))
+        resets = np.arange(len(flat)) % (batch.inputs.steps + 1) == 0
+        net = layer_bench(cell, weights, flat, resets, period, volts, bench.sizes)
+    names = [str(k) for k in range(len(deployment.layer.units))]
+    vectors = [f"i(v_out{k})" for k in names]
+    return net.job(vectors, len(flat) * period, period / 2, [f"x{k}" for k in names])
+
+
+def _with_resets(values: np.ndarray) -> np.ndarray:
+    """Sequences (b, t, f) in one row of (time, f), a step of zeros before each."""
+    return np.pad(values, ((0, 0), (1, 0), (0, 0))).reshape(-1, values.shape[-1])
 
 
 def verify(
-    deployment: Deployment, batch: Batch, objective: Objective, bench: Bench, period: float = 0.02
+    deployment: Deployment,
+    batch: Batch,
+    objective: Objective,
+    bench: Bench,
+    period: float = 0.02,
+    weights: Weights | None = None,
 ) -> Agreement:
     """Simulate the layer on a batch and compare every state of every unit at every step."""
     currents = deployment.currents(batch)
     size, steps, units = currents.shape
-    job = layer_job(deployment, currents, bench, period)
+    job = layer_job(deployment, batch, bench, period, weights)
     traces = bench.run(job)
     moments = (np.arange(size * (steps + 1)) + 1) * period - RAMP / 10
     outputs = NANO * np.stack([traces.at(f"i(v_out{k})", moments) for k in range(units)], -1)
@@ -111,18 +143,22 @@ def verify(
         cell_steps=int(counted.sum()),
         equal=int(((ups == model) & counted).sum()),
         changes=int(((model != before) & counted).sum()),
-        first=_first(np.argwhere((ups != model) & counted), currents, model),
+        divergences=_divergences((ups != model) & counted, currents, model),
         metric=objective.metric,
         **{who: float(score) for who, score in scores.items()},
         transistors=job.transistors,
         seconds=job.stop,
         power={b: float(np.trapezoid(power[b], traces.time) / job.stop) for b in BLOCKS},
+        ideal=ideal(weights),
+        weights=None if weights is None else weights.summary(),
     )
 
 
-def _first(where: np.ndarray, currents: np.ndarray, model: np.ndarray) -> Divergence | None:
-    if not len(where):
-        return None
-    sequence, step, unit = (int(i) for i in where[0])
-    at = sequence, step, unit
-    return Divergence(*at, current=float(currents[at]), model_is_up=bool(model[at]))
+def _divergences(wrong: np.ndarray, currents: np.ndarray, model: np.ndarray) -> list[Divergence]:
+    before = np.pad(wrong, ((0, 0), (1, 0), (0, 0)))[:, :-1]
+    return [
+        Divergence(
+            *map(int, at), current=float(currents[tuple(at)]), model_is_up=bool(model[tuple(at)])
+        )
+        for at in np.argwhere(wrong & ~before)
+    ]

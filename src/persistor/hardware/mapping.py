@@ -7,7 +7,8 @@ one of the candidate) and a rest current in the middle of the cell's window, the
 
 so that c = beta is `upper` and c = -beta is `lower`: all cells share their thresholds, and the
 weights g W carry what differs. A current cannot be negative and need not be large: outside
-[0, 2 retain] the decision is made, and the input is clipped there without changing a state.
+[0, 2 retain] the decision is made, and an ideal input is clipped there without changing a state.
+Weights as mirrors (`hardware.mirrors`) clip nothing: node x goes to a rail, and comes back.
 The state alpha is the cell's output `scale`, read back with a gain of alpha / scale per nA.
 
 This is exact only for a threshold that no input moves and for epsilon 0: a positive CMRU after
@@ -46,6 +47,11 @@ class Layer:
 
     cell: Bistable
     units: tuple[Unit, ...]
+
+    def sums(self, features: np.ndarray) -> np.ndarray:
+        """Input currents, nA, of features (n, m), not clipped: (n, d)."""
+        weights = np.array([unit.weights for unit in self.units])
+        return features @ weights.T + np.array([unit.offset for unit in self.units])
 
     def currents(self, candidates: Float[Array, "*s d"] | np.ndarray) -> np.ndarray:
         """Input currents, nA, of candidates W x + b; clipped where the decision is made."""

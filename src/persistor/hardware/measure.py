@@ -11,7 +11,8 @@ import numpy as np
 
 from persistor.errors import PersistorError
 from persistor.hardware.circuit import Bistable, Ladder, Sizes
-from persistor.hardware.netlist import BLOCKS, cell_bench, ladder_bench
+from persistor.hardware.mirrors import Weights
+from persistor.hardware.netlist import BLOCKS, cell_bench, ladder_bench, sums_bench
 from persistor.hardware.spice import Conditions, Job, Report, Traces, find_models, simulate
 
 NANO = 1e9
@@ -110,6 +111,58 @@ def retention(cell: Bistable, bench: Bench, seconds: float = 10.0) -> dict[str, 
     traces = bench.run(net.job(vectors, seconds + 2 * pulse, seconds / 200, ["x0", "x1"]))
     names = {"low": "i(v_out0)", "high": "i(v_out1)"}
     return {state: NANO * float(traces[name][-1]) for state, name in names.items()}
+
+
+@dataclass(frozen=True)
+class SumReport:
+    """Weighted sums of a layer beside the model's own: their errors, nA (mean, rms, largest)."""
+
+    sums: int
+    rounding: dict[str, float]  # of perfect mirrors: what the grid of unit devices does
+    nominal: dict[str, float]  # of simulated mirrors
+    chips: list[dict[str, float]]  # of simulated mirrors with mismatch
+
+    def __str__(self) -> str:
+        lines = {"rounding alone": self.rounding, "simulated": self.nominal}
+        lines |= {f"chip {i}": chip for i, chip in enumerate(self.chips)}
+        return f"error of {self.sums} weighted sums, pA\n" + "\n".join(
+            f"{what:15}" + ", ".join(f"{k} {1e3 * v:.1f}" for k, v in error.items())
+            for what, error in lines.items()
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+def sums(weights: Weights, features: np.ndarray, bench: Bench, period: float = 0.02) -> np.ndarray:
+    """What the mirrors make of features (n, m) at the end of a period each, nA: (n, d)."""
+    net = sums_bench(weights, features, period, bench.conditions.supply, bench.sizes)
+    vectors = [f"i(v_x{k})" for k in range(len(weights.counts))]
+    traces = bench.run(net.job(vectors, len(features) * period, period / 10, []))
+    ends = (np.arange(len(features)) + 1) * period - 1e-4
+    return NANO * np.stack([traces.at(name, ends) for name in vectors], -1)
+
+
+def weighted_sums(
+    weights: Weights, wanted: np.ndarray, features: np.ndarray, bench: Bench, chips: int
+) -> SumReport:
+    """Simulate the weights on features (n, m), also with mismatch, beside the `wanted` sums."""
+
+    def error(found: np.ndarray) -> dict[str, float]:
+        off = found - wanted
+        return {
+            "mean": float(off.mean()),
+            "rms": float(np.sqrt((off**2).mean())),
+            "largest": float(np.abs(off).max()),
+        }
+
+    return SumReport(
+        sums=wanted.size,
+        rounding=error(weights.sums(features)),
+        nominal=error(sums(weights, features, bench)),
+        chips=[error(sums(weights, features, bench.at(seed=seed))) for seed in range(chips)],
+    )
 
 
 def _ms(seconds: list[float]) -> str:

@@ -1,7 +1,7 @@
 """From circuits to SPICE: subcircuits of transistors, and the benches that drive them.
 
-Every block has a supply of its own (v_cells, v_integrators, v_references, v_inputs), so that its
-power is its supply's current. References and inputs are ideal current sources.
+Every block has a supply of its own (v_cells, v_integrators, v_mirrors, v_references, v_inputs), so
+that its power is its supply's current. References and inputs are ideal current sources.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from persistor.hardware.circuit import Bistable, Ladder, Size, Sizes
+from persistor.hardware.mirrors import Mirrors, Weights
 from persistor.hardware.spice import Job
 
-BLOCKS = ("cells", "integrators", "references", "inputs")
+BLOCKS = ("cells", "integrators", "mirrors", "references", "inputs")
 LOAD_VOLTAGE = 0.6  # where an output is read: about the drop of an NMOS diode
 DIFFUSION = 0.29  # um: drain and source extend this far beyond the gate
+DECISION_VOLTAGE = 0.4  # V: node x where a cell decides (0.45 on the way up, 0.3 down; simulated)
+RAMP = 1e-3  # s between one input and the next
 COMPLIANCE = 0.05  # V: an ideal input stops pushing this close to the rail
 
 
@@ -33,20 +36,25 @@ class Netlist:
         initial = dict.fromkeys(low, 0.0)
         return Job(self.lines, [*vectors, *supplies], stop, step, initial, self.transistors)
 
-    def nmos(self, name: str, drain: str, gate: str, source: str, size: Size | None = None):
-        """An NMOS transistor, its bulk at ground."""
-        self._mos(name, "nfet_01v8", drain, gate, source, "0", size or self.sizes.nmos)
+    def nmos(
+        self, name: str, drain: str, gate: str, source: str, size: Size | None = None, count=1
+    ):
+        """An NMOS transistor, its bulk at ground; of `count` devices in parallel."""
+        self._mos(name, "nfet_01v8", (drain, gate, source, "0"), size or self.sizes.nmos, count)
 
-    def pmos(self, name: str, drain: str, gate: str, supply: str):
-        """A PMOS transistor, source and bulk at a supply."""
-        self._mos(name, "pfet_01v8", drain, gate, supply, supply, self.sizes.pmos)
+    def pmos(
+        self, name: str, drain: str, gate: str, supply: str, size: Size | None = None, count=1
+    ):
+        """A PMOS transistor, source and bulk at a supply; of `count` devices in parallel."""
+        self._mos(name, "pfet_01v8", (drain, gate, supply, supply), size or self.sizes.pmos, count)
 
-    def _mos(self, name: str, kind: str, d: str, g: str, s: str, b: str, size: Size):
+    def _mos(self, name: str, kind: str, nodes: tuple[str, ...], size: Size, count: int):
         area, around = size.width * DIFFUSION, 2 * (size.width + DIFFUSION)
+        many = f" m={count} mult={count}" if count > 1 else ""  # the models scale mismatch by mult
         self.transistors += 1
         self.lines.append(
-            f"x{name} {d} {g} {s} {b} sky130_fd_pr__{kind} w={size.width:g} l={size.length:g} "
-            f"ad={area:g} as={area:g} pd={around:g} ps={around:g}"
+            f"x{name} {' '.join(nodes)} sky130_fd_pr__{kind} w={size.width:g} l={size.length:g} "
+            f"ad={area:g} as={area:g} pd={around:g} ps={around:g}{many}"
         )
 
     def capacitor(self, name: str, one: str, two: str, picofarad: float):
@@ -67,16 +75,25 @@ class Netlist:
         self.lines.append(f"v_{node} {node} 0 {LOAD_VOLTAGE:g}")
 
     def input(self, name: str, node: str, points: Sequence[tuple[float, float]]):
-        """An ideal input of (s, nA) points that cannot push its node beyond the rail."""
+        """An ideal input of (s, nA) points that cannot push its node beyond a rail."""
         self.waveform(f"drive_{name}", points)
-        limit = f"tanh(max(v(v_inputs)-v({node}),0)/{COMPLIANCE:g})"
-        self.lines.append(f"b_{name} v_inputs {node} i=v(drive_{name})*1n*{limit}")
+        drive, room = f"v(drive_{name})", f"v(v_inputs)-v({node})"
+        push = f"max({drive},0)*tanh(max({room},0)/{COMPLIANCE:g})"
+        pull = f"min({drive},0)*tanh(max(v({node}),0)/{COMPLIANCE:g})"
+        self.lines.append(f"b_{name} v_inputs {node} i=1n*({push}+{pull})")
 
     def waveform(self, node: str, points: Sequence[tuple[float, float]]):
         """A voltage through (s, V) points; as an input, one volt stands for one nA."""
-        self.lines.append(f"v_{node} {node} 0 pwl(")
+        self._through(f"v_{node} {node} 0", points)
+
+    def current(self, name: str, supply: str, node: str, points: Sequence[tuple[float, float]]):
+        """An ideal current through (s, nA) points from a supply into a diode."""
+        self._through(f"i_{name} {supply} {node}", points, "n")
+
+    def _through(self, source: str, points: Sequence[tuple[float, float]], unit: str = ""):
+        self.lines.append(f"{source} pwl(")
         for start in range(0, len(points), 8):
-            pairs = " ".join(f"{t:.9g} {v:.6g}" for t, v in points[start : start + 8])
+            pairs = " ".join(f"{t:.9g} {v:.6g}{unit}" for t, v in points[start : start + 8])
             self.lines.append(f"+ {pairs}")
         self.lines.append("+ )")
 
@@ -126,17 +143,87 @@ def gain_loop(net: Netlist, ladder: Ladder) -> None:
     net.capacitor("_loop", "gain", "0", ladder.loop_capacitance)
 
 
-def cell_bench(cell: Bistable, supply: float, inputs: dict[str, list], sizes: Sizes) -> Netlist:
-    """Cells that share their references, each with an input of its own."""
-    net = Netlist(sizes)
-    net.supplies(supply)
+def mirror(
+    net: Netlist, name: str, mirrors: Mirrors, outputs: dict[str, int], times: int = 1
+) -> None:
+    """The current into node n_`name` as sources (positive) and sinks of so many unit devices."""
+    device, sink, source = mirrors.device, f"n_{name}", f"p_{name}"
+    net.nmos(f"diode_{name}", sink, sink, "0", device, times * mirrors.diode)
+    net.nmos(f"copy_{name}", source, sink, "0", device, times * mirrors.copy)
+    net.pmos(f"turn_{name}", source, source, "v_mirrors", device, times * mirrors.diode)
+    for node, count in outputs.items():
+        if count > 0:
+            net.pmos(f"source_{name}_{node}", node, source, "v_mirrors", device, count)
+        elif count < 0:
+            net.nmos(f"sink_{name}_{node}", node, sink, "0", device, -count)
+
+
+def weighted(net: Netlist, weights: Weights, features: np.ndarray, period: float) -> None:
+    """The weighted sums of features (n, m), one row a period, into nodes x0, x1, ..."""
+    mirrors, units = weights.mirrors, range(len(weights.counts))
+    for sign, half in mirrors.halves(features).items():
+        for j, levels in enumerate(half.T):
+            name = f"{'plus' if sign > 0 else 'minus'}{j}"
+            net.current(name, "v_inputs", f"n_{name}", staircase(levels, period))
+            outputs = {f"x{k}": sign * int(weights.counts[k, j]) for k in units}
+            mirror(net, name, mirrors, outputs)
+    net.current("bias", "v_references", "n_bias", [(0.0, mirrors.reference)])
+    biases = {f"x{k}": int(weights.biases[k]) for k in units}
+    mirror(net, "bias", mirrors, biases, mirrors.bias)
+    for k, levels in enumerate(weights.ideal_sums(features).T):
+        if levels.any():
+            net.input(f"in{k}", f"x{k}", staircase(levels, period))
+
+
+def cells(net: Netlist, cell: Bistable, names: Sequence[str]) -> None:
+    """Cells that share their references, their outputs read."""
     for name, current in cell.references().items():
         net.reference(name, current)
     biases = {name: f"b_{name}" for name in ("threshold", "width", "scale")}
-    for k, points in inputs.items():
+    for k in names:
         bistable(net, k, biases)
-        net.input(f"in{k}", f"x{k}", points)
         net.load(f"out{k}")
+
+
+def cell_bench(cell: Bistable, supply: float, inputs: dict[str, list], sizes: Sizes) -> Netlist:
+    """Cells, each with an ideal input of its own."""
+    net = Netlist(sizes)
+    net.supplies(supply)
+    cells(net, cell, list(inputs))
+    for k, points in inputs.items():
+        net.input(f"in{k}", f"x{k}", points)
+    return net
+
+
+def layer_bench(
+    cell: Bistable,
+    weights: Weights,
+    features: np.ndarray,
+    resets: np.ndarray,
+    period: float,
+    supply: float,
+    sizes: Sizes,
+) -> Netlist:
+    """Cells behind their weights; a switch pulls every node x down in the periods of `resets`."""
+    units = range(len(weights.counts))
+    net = Netlist(sizes)
+    net.supplies(supply)
+    cells(net, cell, [str(k) for k in units])
+    weighted(net, weights, features, period)
+    net.waveform("reset", staircase(supply * resets, period))
+    for k in units:
+        net.nmos(f"reset{k}", f"x{k}", "reset", "0", sizes.switch)
+    return net
+
+
+def sums_bench(
+    weights: Weights, features: np.ndarray, period: float, supply: float, sizes: Sizes
+) -> Netlist:
+    """Weights alone: every node x is held where a cell decides, and its current read."""
+    net = Netlist(sizes)
+    net.supplies(supply)
+    weighted(net, weights, features, period)
+    net.lines += [f"v_x{k} x{k} 0 {DECISION_VOLTAGE:g}" for k in range(len(weights.counts))]
     return net
 
 
@@ -163,11 +250,11 @@ def ladder_bench(ladder: Ladder, supply: float, points: list, sizes: Sizes) -> N
     return net
 
 
-def staircase(levels: np.ndarray, period: float, ramp: float) -> list[tuple[float, float]]:
+def staircase(levels: np.ndarray, period: float) -> list[tuple[float, float]]:
     """Points of an input that holds each level for a period, with ramps between them."""
     points = [(0.0, float(levels[0]))]
     for i, level in enumerate(levels):
         if i:
-            points.append((i * period + ramp, float(level)))
+            points.append((i * period + RAMP, float(level)))
         points.append(((i + 1) * period, float(level)))
     return points

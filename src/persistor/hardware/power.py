@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from persistor.hardware.circuit import Bistable, Ladder
 from persistor.hardware.deployment import Deployment, inside
 from persistor.hardware.measure import Bench, climb_one_by_one, hysteresis, run_ladder
+from persistor.hardware.mirrors import Weights, mean_power
 from persistor.tasks import Batch
 
 Rows = dict[str, dict[str, float]]  # what -> block -> nW
@@ -37,6 +40,26 @@ def of_layers(cell: Bistable, up: float, widths: Sequence[int], bench: Bench) ->
     mean = {block: (1 - up) * low[block] + up * high[block] for block in low}
     return {
         f"d = {d}": {b: p if b == "references" else d * p for b, p in mean.items()} for d in widths
+    }
+
+
+def with_mirrors(
+    rows: Rows, widths: Sequence[int], weights: Weights, features: np.ndarray, volts: float
+) -> Rows:
+    """The same layers with weights as mirrors: those of features (n, m) are shared by all units.
+
+    The currents of mirrors are computed, not simulated: a feature's halves and its copies, and for
+    every unit its sources.
+    """
+    taken = mean_power(weights, features, volts)
+    return {
+        what: {
+            **row,
+            "inputs": taken["inputs"],
+            "references": row["references"] + taken["references"],
+            "mirrors": taken["features"] + d * taken["unit"],
+        }
+        for (what, row), d in zip(rows.items(), widths, strict=True)
     }
 
 

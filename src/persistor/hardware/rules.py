@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from persistor.hardware.circuit import Bistable, Ladder
+from persistor.hardware.mapping import Layer
+from persistor.hardware.mirrors import Weights
 from persistor.hardware.variation import spread_of
 
 LEAKAGE = 1e-4  # nA: a closed switch at 27 C, simulated
 WEAK_INVERSION = 5.0  # nA: above it the mirrors leave the subthreshold law
 RAMP = 0.06  # pF at node x: gates of two switches and the drains around it
+DRAIN = 4e-4  # pF more for the drain of every unit device of a weight, simulated
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Design:
     period: float = 0.02  # s between one input and the next
     ladder: Ladder | None = None
     inputs: np.ndarray | None = None  # nA, any shape: what trained units receive
+    layer: Layer | None = None  # whose weights are to be mirrors
+    features: np.ndarray | None = None  # (n, m): what the weights receive
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,8 @@ def decision_time(design: Design) -> Finding | None:
     """A cell that is driven a tenth of its window beyond a threshold switches within a period."""
     if design.ladder is not None:
         return None
-    time = 1e-3 * RAMP * 1.8 / (0.1 * design.cell.width)
+    drains = 0 if design.layer is None else int(Weights.of(design.layer).devices_at_x().max())
+    time = 1e-3 * (RAMP + DRAIN * drains) * 1.8 / (0.1 * design.cell.width)
     return _at_least(
         "decision time",
         "period",
@@ -131,6 +137,41 @@ def input_margin(design: Design) -> Finding | None:
         0.05,
         "",
         "train longer or with input noise, or enlarge the devices",
+    )
+
+
+def weight_range(design: Design) -> Finding | None:
+    """No weight or bias needs more unit devices than a mirror is given; others stay ideal."""
+    if design.layer is None:
+        return None
+    weights = Weights.of(design.layer)
+    largest = max(
+        np.abs(values).max()
+        for unit in design.layer.units
+        for values in (unit.weights, unit.offset)
+    )
+    return _at_most(
+        "weight range",
+        "unit devices of the largest weight or bias",
+        float(largest / weights.mirrors.grid),
+        weights.mirrors.most + 0.5,
+        "",
+        "it stays an ideal source; train with more weight decay",
+    )
+
+
+def weight_grid(design: Design) -> Finding | None:
+    """Rounding weights to unit devices does less than the mismatch of a cell."""
+    if design.layer is None or design.features is None:
+        return None
+    off = Weights.of(design.layer).sums(design.features) - design.layer.sums(design.features)
+    return _at_most(
+        "weight grid",
+        "rounding of a weighted sum, rms",
+        float(np.sqrt((off**2).mean())),
+        0.5 * spread_of(design.cell).upper,
+        "nA",
+        "give the diodes more unit devices",
     )
 
 
@@ -185,6 +226,8 @@ RULES: tuple[Rule, ...] = (
     retain_margin,
     decision_time,
     input_margin,
+    weight_range,
+    weight_grid,
     ladder_hold,
     ladder_drive,
     ladder_period,
