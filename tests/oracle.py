@@ -35,6 +35,13 @@ def positive_cmru(cell, x, h):
     ) / 2
 
 
+def ladder(cell, x, level):
+    """A level up or down at each update, and no further than the ends; the state is the level."""
+    (candidate,) = _projections(cell, x, 1)
+    updates = np.abs(candidate) >= np.abs(_float(cell.threshold))
+    return np.where(updates, np.clip(level + _sign(candidate), 0, cell.levels), level)
+
+
 def mingru(cell, x, h):
     """Appendix "Minimal Gated Recurrent Unit"."""
     gate, candidate = _projections(cell, x, 2)
@@ -55,6 +62,7 @@ STEPS = {
     "cmru": cmru,
     "alpha-cmru": alpha_cmru,
     "positive-cmru": positive_cmru,
+    "ladder": ladder,
     "mingru": mingru,
     "lru": lru,
 }
@@ -73,6 +81,8 @@ def states(name, cell, xs, first):
 def outputs(name, cell, xs, first):
     """What the cell hands on, (t, d)."""
     hs = states(name, cell, xs, first)
+    if name == "ladder":
+        return hs * _float(cell.scale)
     if name != "lru":
         return hs
     mix = _float(cell.mix_real) + 1j * _float(cell.mix_imaginary)

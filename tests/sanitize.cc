@@ -154,7 +154,7 @@ int pointwise_cases() {
 }  // namespace
 
 int main() {
-  const int cases = all_cases<Cmru>() + all_cases<AlphaCmru>() + all_cases<MinGru>() +
-                    all_cases<Lru>() + pointwise_cases();
+  const int cases = all_cases<Cmru>() + all_cases<AlphaCmru>() + all_cases<PositiveCmru>() +
+                    all_cases<Ladder>() + all_cases<MinGru>() + all_cases<Lru>() + pointwise_cases();
   std::printf("%d cases\n", cases);
 }

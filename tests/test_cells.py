@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistor import CELLS, CMRU, AlphaCMRU, PersistorError
+from persistor import CELLS, CMRU, AlphaCMRU, Ladder, PersistorError, PositiveCMRU
+from persistor.cells.ladder import checked_levels
+from persistor.sequence import Dense
 from persistor.unroll import ENGINES
 
 NAMES = sorted(CELLS)
@@ -210,6 +212,37 @@ def test_epsilon_can_be_traced_and_per_unit(kind, key):
 def test_bmru_is_cmru_at_epsilon_zero(key):
     x = inputs(2, 40)
     close(CELLS["bmru"](WIDTH, 5, key=key)(x)[0], CMRU(WIDTH, 5, epsilon=0.0, key=key)(x)[0], 0)
+
+
+@given(st.integers(0, 2**16), st.sampled_from([1.3, 0.0, -0.7]))
+def test_a_ladder_of_one_level_is_the_positive_cmru_at_epsilon_zero(seed, scale):
+    key = jax.random.key(seed)
+    cells = (Ladder(WIDTH, 5, levels=1, key=key), PositiveCMRU(WIDTH, 5, epsilon=0.0, key=key))
+    scales = [eqx.tree_at(lambda c: c.scale, cell, jnp.full(5, scale)) for cell in cells]
+    one, two = (call(cell, inputs(seed, 40))[0] for cell in scales)
+    close(one, two, 0)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4, 7])
+def test_a_ladder_goes_by_single_levels_between_its_ends(levels, key):
+    states, _ = Ladder(WIDTH, 6, levels=levels, key=key).states(Dense(3 * inputs(4, 500)))
+    assert set(np.unique(states)) == set(range(levels + 1))
+    assert set(np.unique(np.diff(states, axis=0))) == {-1, 0, 1}
+
+
+def test_gradients_pass_the_ends_of_a_ladder(key):
+    """As at epsilon 1: by a retaining step, by one that arrives at an end, by one held there."""
+    cell = Ladder(WIDTH, 6, levels=2, key=key)
+    x = 3 * inputs(4, 60)
+    for engine in ENGINES:
+        jacobian = jax.jacobian(lambda h, e=engine: cell(x, h, engine=e)[1])(cell.first())
+        close(jacobian, np.eye(6), 0)
+
+
+@pytest.mark.parametrize("levels", [0, -3, 2.5, float("nan"), float("inf")])
+def test_levels_that_no_ladder_has_are_refused(levels):
+    with pytest.raises(PersistorError, match="whole number, at least 1"):
+        checked_levels(levels)
 
 
 def test_quantised_states_stay_on_their_lattice(key):

@@ -80,6 +80,8 @@ def test_train_evaluate_inspect_list(capsys, tmp_path):
         (["train", "parity", "--cell", "cmur"], "did you mean cmru"),
         (["train", "parity", "--epsilon", "2"], "[-1, 1]"),
         (["train", "parity", "--cell", "lru", "--epsilon", "0.5"], "does not apply"),
+        (["train", "parity", "--levels", "4"], "use ladder"),
+        (["train", "parity", "--deployable", "--levels", "0"], "at least 1"),
         (["train", "parity", "--length", "10"], "leave --length out"),
         (["train", "parity", "--anneal", "--cell", "lru"], "annealing needs"),
         (["train", "copy-first-discrete", "--length", "0"], "at least 1 step"),
@@ -104,6 +106,16 @@ def test_a_mistake_is_one_line_and_status_2(arguments, says, capsys, tmp_path):
     assert captured.err.count("\n") == 1
     assert says in captured.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_deployable_ladder(capsys):
+    assert call(*TRAIN, "--deployable", "--levels", 3, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    model = result["experiment"]["model"]
+    assert (model["cells"], model["levels"], model["encoding"]) == (["ladder"], 3, 0)
+    assert result["experiment"]["training"]["anneal"] is False
+    assert call("inspect", result["run"]) == 0
+    assert capsys.readouterr().out.count("steps at level  0: ") == 3
 
 
 def test_reproduce_compare_and_figure_read_what_is_there(capsys, tmp_path):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from persistor import Affine, Experiment, ModelSpec
+from persistor import Affine, Experiment, ModelSpec, Saturating
 from persistor.inspection import BlockTrace, first_batch, report_units, trace
 from persistor.tasks import Parity
 from persistor.theory import gradient_flow
@@ -43,6 +43,42 @@ def test_numbers_of_a_counter():
     assert report.retains == report.retains_after_first == 0.0
     assert report.count == 0.5 * (STEPS - 1)
     assert (report.lowest, report.highest, report.levels) == (1.0, 1 + 0.5 * (STEPS - 1), STEPS)
+
+
+def ladder_trace(*pushes):
+    """A ladder of two levels that is pushed up, down or not at all, as these say."""
+    drive = jnp.array(pushes)[None, :, None] * jnp.ones((3, 1, 1))
+    low, high = (jnp.full(drive.shape, x) for x in (0.0, 2.0))
+    transitions = Saturating(Affine(jnp.ones_like(drive), drive), low, high)
+    states, _ = unroll(transitions, jnp.zeros((3, 1)))
+    before = jnp.concatenate([jnp.zeros((3, 1, 1)), states[:, :-1]], axis=1)
+    affine = transitions.at(before)
+    return BlockTrace(affine, states, gradient_flow(affine), 2)
+
+
+@pytest.mark.parametrize(
+    ("pushes", "verdict", "count", "shares"),
+    [
+        ((1.0, 0.0, 0.0, 0.0), "keeps", 0, (0.0, 1.0, 0.0)),
+        ((0.0, 1.0, 1.0, -1.0), "counts", 1, (0.25, 0.5, 0.25)),
+        ((1.0, 1.0, 1.0, 1.0), "forgets", 1, (0.0, 0.25, 0.75)),  # held at the top
+    ],
+)
+def test_the_levels_of_a_ladder(pushes, verdict, count, shares):
+    (report,) = report_units([ladder_trace(*pushes)], None)
+    assert (report.verdict, report.count, report.at_level) == (verdict, count, shares)
+
+
+def test_a_ladder_in_a_model_visits_whole_levels():
+    spec = ModelSpec(("ladder",), state=4, width=16, encoding=16, levels=3)
+    model = Experiment(Parity(), spec).build()
+    batch = first_batch(Parity(test_lengths=(20, 40)).split("test"), 8)
+    with jax.numpy_dtype_promotion("standard"):
+        reports = report_units(trace(model, batch), batch.lengths)
+    for report in reports:
+        assert len(report.at_level) == 4
+        assert sum(report.at_level) == pytest.approx(1)
+        assert report.levels == sum(share > 0 for share in report.at_level)
 
 
 def test_padding_changes_nothing():

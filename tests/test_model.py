@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from persistor import CELLS, Backbone, Dense, Indexed, Pooling
-from persistor.experiment import build_cell
+from persistor.experiment import ModelSpec, build_cell
 from persistor.model.positions import compact_encoding, sinusoid
 from persistor.sequence import inside
 
@@ -17,10 +17,9 @@ NAMES = sorted(CELLS)
 
 def build(names, pooling=Pooling.LAST, dropout=0.0, encoding=WIDTH):
     keys = jax.random.split(jax.random.key(3), len(names) + 1)
-    cells = tuple(
-        build_cell(name, WIDTH, 3, 0.5 if "cmru" in name else None, key=k)
-        for name, k in zip(names, keys[1:], strict=True)
-    )
+    epsilon = 0.5 if any("cmru" in name and name != "bmru" for name in names) else None
+    spec = ModelSpec(tuple(names), state=3, width=WIDTH, epsilon=epsilon)
+    cells = tuple(build_cell(name, spec, key=k) for name, k in zip(names, keys[1:], strict=True))
     model = Backbone(
         2,
         4,

@@ -1,4 +1,4 @@
-"""Heaviside and sign: exact forward, surrogate backward."""
+"""Heaviside, sign and saturation: exact forward, surrogate backward."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistor.surrogate import heaviside, sign
+from persistor.surrogate import heaviside, saturate, sign
 
 numbers = st.floats(-50, 50, width=32)
 
@@ -25,3 +25,10 @@ def test_forward_and_reverse_mode_agree():
     x = jnp.linspace(-2, 2, 9)
     forward = jax.jacfwd(sign)(x)
     np.testing.assert_allclose(forward, jax.jacrev(sign)(x), rtol=1e-6)
+
+
+@given(numbers)
+def test_saturation_holds_values_and_lets_gradients_pass(x):
+    given_ = (jnp.float32(x), jnp.float32(-1.5), jnp.float32(2.0))
+    assert saturate(*given_) == min(max(np.float32(x), -1.5), 2.0)
+    assert jax.grad(saturate, argnums=(0, 1, 2))(*given_) == (1.0, 0.0, 0.0)

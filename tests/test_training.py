@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -24,6 +25,7 @@ from persistor.training.checkpoint import load_arrays, save_arrays
 from persistor.training.run import all_runs
 from persistor.training.schedule import annealed_epsilon, learning_rate
 
+RESULTS = Path(__file__).parents[1] / "results"
 SMALL = ModelSpec(("cmru",), state=3, width=16, encoding=16)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
 
@@ -257,12 +259,29 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, save_always):
         experiment(),
         experiment(task=Parity(), model=ModelSpec(("lru", "mingru"), blocks=3)),
         experiment(training=TrainingSpec(anneal=True), seed=9),
+        experiment(model=ModelSpec(("mingru", "ladder"), blocks=2, levels=7)),
     ],
 )
 def test_an_experiment_goes_to_json_and_back(value):
     again = Experiment.from_json(json.loads(json.dumps(value.to_json())))
     assert again == value
     assert again.hash == value.hash
+
+
+def test_only_ladders_have_levels():
+    """So that runs of all other cells keep the names that they had."""
+    assert "levels" not in experiment().to_json()["model"]
+    done = list(RESULTS.glob("*/experiment.json"))
+    assert len(done) > 5
+    for path in done:
+        assert Experiment.from_json(json.loads(path.read_text())).name == path.parent.name
+    assert ModelSpec(("ladder",)) == ModelSpec(("ladder",), levels=4)
+    assert [
+        getattr(block.cell, "levels", None)
+        for block in experiment(model=ModelSpec(("mingru", "ladder"), 2, 2, levels=7))
+        .build()
+        .blocks
+    ] == [None, 7]
 
 
 def test_different_experiments_have_different_names():
@@ -277,6 +296,9 @@ def test_different_experiments_have_different_names():
         (lambda: ModelSpec(("gru",)), "unknown cell"),
         (lambda: ModelSpec(epsilon=2.0), r"\[-1, 1\]"),
         (lambda: ModelSpec(("lru",), epsilon=0.5), "does not apply"),
+        (lambda: ModelSpec(levels=4), "levels does not apply to cmru; use ladder"),
+        (lambda: ModelSpec(("ladder",), levels=0), "whole number, at least 1"),
+        (lambda: ModelSpec(("ladder",), epsilon=0.5), "does not apply"),
         (lambda: ModelSpec(state=0), "at least 1"),
         (lambda: ModelSpec(encoding=3), "even"),
         (lambda: ModelSpec(dropout=1.0), "dropout"),

@@ -25,6 +25,7 @@ _HOMES = {
         "LRU",
         "AlphaCMRU",
         "Cell",
+        "Ladder",
         "MinGRU",
         "PositiveCMRU",
     ),
@@ -35,7 +36,7 @@ _HOMES = {
     "persistor.tasks": ("TASKS",),
     "persistor.theory": ("gradient_flow", "quantisation_limit", "state_space_form"),
     "persistor.training": ("Run", "evaluate", "load_best", "train"),
-    "persistor.transition": ("Affine",),
+    "persistor.transition": ("Affine", "Saturating"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

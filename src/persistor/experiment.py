@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from persistor.cells import CELLS, Cell
+from persistor.cells.ladder import checked_levels
 from persistor.errors import PersistorError, unknown
 from persistor.model import Backbone
 from persistor.tasks import KINDS, Task
@@ -28,6 +29,7 @@ class ModelSpec:
     encoding: int = 256
     epsilon: float | None = None
     dropout: float = 0.0
+    levels: int | None = None
 
     def __post_init__(self):
         for name in self.cells:
@@ -45,6 +47,7 @@ class ModelSpec:
         if not 0 <= self.dropout < 1:
             raise PersistorError(f"dropout is {self.dropout}; it must lie in [0, 1)")
         self._check_epsilon()
+        self._check_levels()
 
     def _check_epsilon(self) -> None:
         if self.epsilon is None:
@@ -58,10 +61,20 @@ class ModelSpec:
                 f"epsilon does not apply to {', '.join(self.cells)}; use cmru or alpha-cmru"
             )
 
+    def _check_levels(self) -> None:
+        ladder = any(_has(CELLS[name], "levels") for name in self.cells)
+        if self.levels is None:
+            if ladder:
+                object.__setattr__(self, "levels", 4)
+        elif not ladder:
+            raise PersistorError(f"levels does not apply to {', '.join(self.cells)}; use ladder")
+        else:
+            checked_levels(self.levels)
+
     @property
     def cumulative(self) -> bool:
         """Whether any of the cells has an epsilon."""
-        return any(_has_epsilon(CELLS[name]) for name in self.cells)
+        return any(_has(CELLS[name], "epsilon") for name in self.cells)
 
 
 @dataclass(frozen=True)
@@ -109,6 +122,8 @@ class Experiment:
         """As plain JSON values; `from_json` is its inverse."""
         value = dataclasses.asdict(self)
         value["task"] = {"name": task_name(self.task), **value["task"]}
+        if self.model.levels is None:  # only ladders have it: all other names stay what they were
+            del value["model"]["levels"]
         return json.loads(json.dumps(value))  # tuples become the lists that JSON has
 
     @staticmethod
@@ -145,6 +160,8 @@ class Experiment:
             words.append("annealed")
         elif self.model.epsilon is not None:
             words.append(f"eps{self.model.epsilon:g}")
+        if self.model.levels is not None:
+            words.append(f"levels{self.model.levels}")
         words += [f"d{self.model.state}", f"r{self.model.blocks}", f"seed{self.seed}"]
         return "-".join([*words, self.hash])
 
@@ -159,7 +176,7 @@ class Experiment:
         cells_key, key = jax.random.split(jax.random.key(self.seed))
         names = [spec.cells[i % len(spec.cells)] for i in range(spec.blocks)]
         cells = tuple(
-            build_cell(name, spec.width, spec.state, spec.epsilon, key=k)
+            build_cell(name, spec, key=k)
             for name, k in zip(names, jax.random.split(cells_key, spec.blocks), strict=True)
         )
         return Backbone(
@@ -174,12 +191,12 @@ class Experiment:
         )
 
 
-def build_cell(name: str, width: int, state: int, epsilon: float | None, *, key) -> Cell:
-    """A cell by its name; epsilon reaches only cells that have one."""
+def build_cell(name: str, spec: ModelSpec, *, key) -> Cell:
+    """A cell by its name; epsilon and levels reach only cells that have them."""
     make: Any = CELLS[name]
-    if _has_epsilon(make) and epsilon is not None:
-        return make(width, state, epsilon=epsilon, key=key)
-    return make(width, state, key=key)
+    options = {"epsilon": spec.epsilon, "levels": spec.levels}
+    own = {option: value for option, value in options.items() if _has(make, option)}
+    return make(spec.width, spec.state, **own, key=key)
 
 
 def task_name(task: Task) -> str:
@@ -187,8 +204,8 @@ def task_name(task: Task) -> str:
     return next(name for name, kind in KINDS.items() if type(task) is kind)
 
 
-def _has_epsilon(cell: type) -> bool:
-    return any(f.name == "epsilon" for f in dataclasses.fields(cell))
+def _has(cell: type, option: str) -> bool:
+    return any(f.name == option for f in dataclasses.fields(cell))
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float, Inexact
+from persistor.cells import Ladder
 from persistor.errors import PersistorError
 from persistor.model import Backbone
 from persistor.sequence import inside
@@ -27,9 +28,10 @@ PICTURE_SEQUENCES = 8
 class BlockTrace(eqx.Module):
     """What happened in one block on a batch."""
 
-    transitions: Affine
+    transitions: Affine  # of a ladder: at its states, so without a past where it is at an end
     states: Inexact[Array, "b t d"]
     flow: Float[Array, "b t d"]
+    levels: int | None = eqx.field(static=True, default=None)  # of a ladder
 
 
 @eqx.filter_jit
@@ -44,7 +46,10 @@ def trace(model: Backbone, batch: Batch) -> list[BlockTrace]:
             real = inside(batch.lengths, batch.inputs.steps)
             transitions = transitions.keep_where(real[..., None])
         states, _ = block.cell.states(us, lengths=batch.lengths)
-        traces.append(BlockTrace(transitions, states, gradient_flow(transitions)))
+        first = block.cell.first((*us.batch, 1))
+        transitions = transitions.at(jnp.concatenate([first, states[..., :-1, :]], axis=-2))
+        levels = block.cell.levels if isinstance(block.cell, Ladder) else None
+        traces.append(BlockTrace(transitions, states, gradient_flow(transitions), levels))
         xs, _ = block(xs, table, None, lengths=batch.lengths)
     return traces
 
@@ -63,6 +68,7 @@ class UnitReport:
     highest: float
     flow: float  # |dh_T / dh_1|, mean over sequences
     reflects: bool  # some update turns the state around: its decay is below zero
+    at_level: tuple[float, ...] = ()  # of a ladder: the share of steps at each level, 0 to N
 
     @property
     def verdict(self) -> str:
@@ -89,6 +95,8 @@ def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitRe
         later = inside.copy()
         later[:, 0] = False
         still = (decay == 1) & (drive == 0)
+        # An update that a ladder's end stops adds nothing; elsewhere, the drive is what is added.
+        added = drive if part.levels is None else np.where(decay == 0, 0, drive)
         for unit in range(states.shape[-1]):
             values = np.real(states[..., unit][inside])
             retains = still[..., unit]
@@ -98,15 +106,23 @@ def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitRe
                     unit=unit,
                     retains=float(retains[inside].mean()),
                     retains_after_first=float(retains[later].mean()) if later.any() else 1.0,
-                    count=float(np.real(np.where(later, drive[..., unit], 0)).sum(-1).mean()),
+                    count=float(np.real(np.where(later, added[..., unit], 0)).sum(-1).mean()),
                     levels=len(np.unique(np.round(values, LEVEL_DIGITS))),
                     lowest=float(values.min()),
                     highest=float(values.max()),
                     flow=float(flow[:, 0, unit].mean()),
                     reflects=bool((np.real(decay[..., unit][later]) < 0).any()),
+                    at_level=_shares(values, part.levels),
                 )
             )
     return reports
+
+
+def _shares(values: np.ndarray, levels: int | None) -> tuple[float, ...]:
+    """The share of the values at each level of a ladder; nothing where there is none."""
+    if levels is None:
+        return ()
+    return tuple(float((values == level).mean()) for level in range(levels + 1))
 
 
 def as_json(reports: list[UnitReport]) -> list[dict[str, Any]]:

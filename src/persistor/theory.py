@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Inexact
 from persistor.cells import Cell
-from persistor.transition import Affine
+from persistor.errors import PersistorError
+from persistor.transition import Affine, Transition
 
 
 def quantisation_limit(bits: int) -> float:
@@ -39,12 +40,14 @@ def state_space_form(cell: Cell, x: Float[Array, "*s m"]) -> StateSpaceForm:
     in canonical form, B(x) = drive(x) x^T / (x^T x). An input of zero has no such B.
     """
     transition = cell.transition(x)
+    if not isinstance(transition, Affine):
+        raise PersistorError(f"{type(cell).__name__} saturates: it has no state-space form")
     direction = x / jnp.square(x).sum(-1, keepdims=True)
     b = transition.drive[..., :, None] * direction[..., None, :].astype(transition.drive.dtype)
     return StateSpaceForm(transition.decay, b)
 
 
-def gradient_flow(transitions: Affine) -> Float[Array, "*b t d"]:
+def gradient_flow(transitions: Transition) -> Float[Array, "*b t d"]:
     """|dh_T / dh_t| for every t: the product of the decays after t; 1 at the last step."""
     later = jnp.concatenate(
         [transitions.decay[..., 1:, :], jnp.ones_like(transitions.decay[..., :1, :])], axis=-2

@@ -16,15 +16,15 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Bool, Inexact, Int
 from persistor.errors import unknown
 from persistor.sequence import inside
-from persistor.transition import Affine
+from persistor.transition import Transition
 
-Engine = Callable[[Affine, Inexact[Array, "*b d"]], Inexact[Array, "*b t d"]]
+Engine = Callable[[Transition, Inexact[Array, "*b d"]], Inexact[Array, "*b t d"]]
 
 
-def sequential(transitions: Affine, first: Inexact[Array, "*b d"]) -> Inexact[Array, "*b t d"]:
+def sequential(transitions: Transition, first: Inexact[Array, "*b d"]) -> Inexact[Array, "*b t d"]:
     """Apply one transition after the other."""
 
-    def step(h, transition: Affine):
+    def step(h, transition: Transition):
         h = transition(h)
         return h, h
 
@@ -33,9 +33,9 @@ def sequential(transitions: Affine, first: Inexact[Array, "*b d"]) -> Inexact[Ar
     return jnp.moveaxis(states, 0, -2)
 
 
-def parallel(transitions: Affine, first: Inexact[Array, "*b d"]) -> Inexact[Array, "*b t d"]:
+def parallel(transitions: Transition, first: Inexact[Array, "*b d"]) -> Inexact[Array, "*b t d"]:
     """Compose all prefixes at once: transitions compose associatively."""
-    prefixes = jax.lax.associative_scan(Affine.then, transitions, axis=-2)
+    prefixes = jax.lax.associative_scan(lambda a, b: a.then(b), transitions, axis=-2)
     return prefixes(first[..., None, :])
 
 
@@ -52,7 +52,7 @@ def engine_named(name: str) -> Engine:
 
 
 def unroll(
-    transitions: Affine,
+    transitions: Transition,
     first: Inexact[Array, "*b d"],
     *,
     lengths: Int[Array, "*b"] | None = None,
@@ -67,7 +67,7 @@ def unroll(
     if resets is not None:
         transitions = transitions.reset_where(resets[..., None])
     if lengths is not None:
-        steps = transitions.drive.shape[-2]
+        steps = jax.tree.leaves(transitions)[0].shape[-2]
         transitions = transitions.keep_where(inside(lengths, steps)[..., None])
     states = engine_named(engine)(transitions, first)
     return states, states[..., -1, :]

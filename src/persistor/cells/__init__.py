@@ -6,11 +6,12 @@ from persistor.cells.alpha_cmru import AlphaCMRU
 from persistor.cells.bmru import BMRU
 from persistor.cells.cell import Cell
 from persistor.cells.cmru import CMRU
+from persistor.cells.ladder import Ladder
 from persistor.cells.lru import LRU
 from persistor.cells.mingru import MinGRU
 from persistor.cells.positive_cmru import PositiveCMRU
 
-__all__ = ["BMRU", "CELLS", "CMRU", "LRU", "AlphaCMRU", "Cell", "MinGRU", "PositiveCMRU"]
+__all__ = ["BMRU", "CELLS", "CMRU", "LRU", "AlphaCMRU", "Cell", "Ladder", "MinGRU", "PositiveCMRU"]
 
 CELLS: dict[str, type[Cell]] = {
     "bmru": BMRU,
@@ -19,4 +20,5 @@ CELLS: dict[str, type[Cell]] = {
     "lru": LRU,
     "mingru": MinGRU,
     "positive-cmru": PositiveCMRU,
+    "ladder": Ladder,
 }

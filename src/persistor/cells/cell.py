@@ -15,7 +15,7 @@ from persistor.errors import PersistorError
 from persistor.fused import fused_unroll
 from persistor.layers import Linear
 from persistor.sequence import Dense, Indexed, Sequence
-from persistor.transition import Affine
+from persistor.transition import Transition
 from persistor.unroll import unroll
 
 
@@ -37,7 +37,7 @@ class Cell(eqx.Module):
     state: eqx.AbstractVar[int]
 
     @abstractmethod
-    def gate(self, p: Float[Array, "*s p"]) -> Affine:
+    def gate(self, p: Float[Array, "*s p"]) -> Transition:
         """The transition, from the projections of an input; elementwise in the units."""
 
     @abstractmethod
@@ -48,8 +48,8 @@ class Cell(eqx.Module):
         """What the kernel needs besides projections: nothing."""
         return jnp.zeros((0, self.state))
 
-    def transition(self, x: Float[Array, "*s m"]) -> Affine:
-        """The transition h -> decay * h + drive that input x stands for."""
+    def transition(self, x: Float[Array, "*s m"]) -> Transition:
+        """The transition of the state, such as h -> decay * h + drive, that input x stands for."""
         return self.gate(self.project(x))
 
     def first(self, batch: tuple[int, ...] = ()) -> Inexact[Array, "*b d"]:

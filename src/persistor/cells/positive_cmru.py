@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -25,6 +27,7 @@ class PositiveCMRU(Cell):
     At epsilon 0 the states are 0 and alpha, which a Schmitt trigger of currents has too.
     """
 
+    kernel: ClassVar[str | None] = "positive_cmru"
     project: Linear  # candidate
     threshold: Float[Array, " d"]
     scale: Float[Array, " d"]
@@ -44,6 +47,11 @@ class PositiveCMRU(Cell):
         self.scale = jnp.ones(state)
         self.epsilon = checked_epsilon(epsilon, state)
         self.state = state
+
+    def kernel_parameters(self) -> Float[Array, "3 d"]:
+        """Threshold, scale and epsilon."""
+        epsilon = jnp.broadcast_to(self.epsilon, (self.state,))
+        return jnp.stack([self.threshold, self.scale, epsilon])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0), or go towards alpha or 0."""

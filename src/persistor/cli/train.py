@@ -38,6 +38,7 @@ class Train:
       persistor train copy-first-discrete --length 1000 --cell alpha-cmru
       persistor train copy-first-noisy --cell mingru,cmru --blocks 4 --state 16
       persistor train copy-first-discrete --length 20 --deployable --state 16 --steps 4000
+      persistor train copy-first-discrete --length 20 --deployable --levels 4 --state 16
       persistor train --data sounds/ --cell cmru --state 16
     """
 
@@ -60,9 +61,14 @@ class Train:
         bool,
         arg(
             help="A model that a circuit can be: a positive CMRU, epsilon annealed to 0, no "
-            "positions, and a whole network of model width 16 unless you set --width."
+            "positions, and a whole network of model width 16 unless you set --width; with "
+            "--levels, a ladder in place of the positive CMRU."
         ),
     ] = False
+    levels: Annotated[
+        int | None,
+        arg(help="Levels of a ladder above the ground.", help_behavior_hint="(default: 4)"),
+    ] = None
     epsilon: Annotated[
         float | None,
         arg(help="Share of the state kept in an update.", help_behavior_hint="(default: 1)"),
@@ -116,7 +122,9 @@ class Train:
         usual = DEPLOYABLE_WIDTH if self.deployable else 256
         width = usual if self.width is None else self.width
         encoding = 0 if self.deployable else width if self.encoding is None else self.encoding
-        cells = "positive-cmru" if self.deployable else self.cell or "cmru"
+        annealed = self.deployable and self.levels is None
+        circuit = "positive-cmru" if annealed else "ladder"
+        cells = circuit if self.deployable else self.cell or "cmru"
         model = ModelSpec(
             cells=tuple(cells.split(",")),
             state=task.state if self.state is None else self.state,
@@ -125,10 +133,10 @@ class Train:
             encoding=encoding,
             epsilon=self.epsilon,
             dropout=self.dropout,
+            levels=self.levels,
         )
         steps = task.steps if self.steps is None else self.steps
-        anneal = self.anneal or self.deployable
-        training = TrainingSpec(steps=steps, anneal=anneal, batch=self.batch)
+        training = TrainingSpec(steps=steps, anneal=self.anneal or annealed, batch=self.batch)
         return Experiment(task, model, training, self.seed)
 
     def _task(self):
@@ -227,7 +235,7 @@ class Inspect:
 
     Prints a line a unit and draws a picture. `keeps` means that nothing after the first step
     touches the unit; `counts` that it goes on adding; `flips` that updates turn its state around;
-    `forgets` and `fades` that the past is lost.
+    `forgets` and `fades` that the past is lost. For a ladder, also the levels that units visit.
     """
 
     run_folder: Where
@@ -267,6 +275,10 @@ class Inspect:
                 f"{r.retains_after_first:11.2%}  {r.count:9.1f}  {r.levels:6}  "
                 f"{r.lowest:5.1f}..{r.highest:<5.1f}  {r.flow:8.1e}"
             )
+        for r in reports:
+            if r.at_level:
+                shares = (f"{n}: {share:.1%}" for n, share in enumerate(r.at_level) if share > 0)
+                print(f"{r.block:5} {r.unit:4}  steps at level  {'  '.join(shares)}")
         print(f"picture: {path}")
         return 0
 

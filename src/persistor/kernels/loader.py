@@ -17,6 +17,8 @@ from persistor.errors import PersistorError
 RECURRENCES = {  # how many projections and parameters a unit has
     "cmru": (2, 2),
     "alpha_cmru": (3, 1),
+    "positive_cmru": (1, 3),
+    "ladder": (1, 2),
     "mingru": (2, 0),
     "lru": (2, 3),
 }

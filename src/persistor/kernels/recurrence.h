@@ -1,4 +1,5 @@
-// The recurrence h_t = decay_t * h_{t-1} + drive_t of every cell, forward and backward, on a CPU.
+// The recurrence of every cell, forward and backward, on a CPU: h_t = decay_t * h_{t-1} + drive_t, or
+// for a ladder the same between two ends.
 //
 // A cell is two small functions on vectors of eight units: `gate` (projections to decay and drive)
 // and `gradient` (its transpose). Everything else is written once:
@@ -43,11 +44,56 @@ PERSISTOR_INLINE V surrogate_slope(V x) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Cells: projections p[], parameters q[], transition a[] (decay) and d[] (drive), one entry a part
-// of the state (two for complex states). `gradient` sets dp[] and adds to dq[]. What is costly in
-// both is computed by `costly` and handed to them, so that it can be kept.
+// Transitions: one step of the state, from a[] (decay) and d[] (drive), one entry a part of the
+// state (two for complex states), and the cell's parameters q[]. Backwards: from the derivative g
+// with respect to the state after it, those with respect to decay and drive, and (in g) to the
+// state h before it.
 
-// The part that CMRU and alphaCMRU share; BMRU is CMRU with epsilon = 0.
+// h -> a * h + d
+template <int S>
+struct Affine {
+  static constexpr int parts = S;
+
+  static PERSISTOR_INLINE void advance(const V*, const V* a, const V* d, V* h) {
+    if constexpr (S == 1) {
+      h[0] = a[0] * h[0] + d[0];
+    } else {
+      const V real = a[0] * h[0] - a[1] * h[1] + d[0];
+      h[1] = a[0] * h[1] + a[1] * h[0] + d[1];
+      h[0] = real;
+    }
+  }
+  static PERSISTOR_INLINE void retreat(const V* a, const V* h, V* g, V* da, V* dd) {
+    for (int part = 0; part < S; ++part) dd[part] = g[part];
+    if constexpr (S == 1) {
+      da[0] = g[0] * h[0];
+      g[0] *= a[0];
+    } else {
+      da[0] = g[0] * h[0] + g[1] * h[1];
+      da[1] = g[1] * h[0] - g[0] * h[1];
+      g[0] = dd[0] * a[0] + dd[1] * a[1];
+      g[1] = dd[1] * a[0] - dd[0] * a[1];
+    }
+  }
+};
+
+// h -> clip(a * h + d, 0, top) where d is not 0, else a * h. Backwards as if nothing were clipped; a
+// is a constant: 1, or 0 for a reset.
+template <int Top>  // which of the parameters is the top: a constant too
+struct Saturating : Affine<1> {
+  static PERSISTOR_INLINE void advance(const V* q, const V* a, const V* d, V* h) {
+    const V x = a[0] * h[0] + d[0];
+    const V not_above = choose(x > q[Top], q[Top], x);
+    h[0] = choose(d[0] != all(0), choose(x < all(0), all(0), not_above), x);
+  }
+};
+
+// ---------------------------------------------------------------------------------------------
+// Cells: projections p[] and parameters q[] to the transition a[] and d[]. `gradient` sets dp[] and
+// adds to dq[]. What is costly in both is computed by `costly` and handed to them, so that it can be
+// kept.
+
+// The part that all cells with a threshold share; BMRU is CMRU with epsilon = 0.
 struct Hysteresis {
   V candidate, threshold, margin;
   Mask updates;
@@ -70,8 +116,8 @@ struct Hysteresis {
   }
 };
 
-struct Cmru {
-  static constexpr int projections = 2, parameters = 2, parts = 1;  // q: scale, epsilon
+struct Cmru : Affine<1> {
+  static constexpr int projections = 2, parameters = 2;  // q: scale, epsilon
   static constexpr bool keeps = false;
 
   static PERSISTOR_INLINE V costly(const V*) { return V{}; }
@@ -89,8 +135,8 @@ struct Cmru {
   }
 };
 
-struct AlphaCmru {
-  static constexpr int projections = 3, parameters = 1, parts = 1;  // q: epsilon
+struct AlphaCmru : Affine<1> {
+  static constexpr int projections = 3, parameters = 1;  // q: epsilon
   static constexpr bool keeps = false;
 
   static PERSISTOR_INLINE V costly(const V*) { return V{}; }
@@ -108,8 +154,57 @@ struct AlphaCmru {
   }
 };
 
-struct MinGru {
-  static constexpr int projections = 2, parameters = 0, parts = 1;
+// A CMRU of half the scale, whose updates also add (1 - epsilon) * scale / 2.
+struct PositiveCmru : Affine<1> {
+  static constexpr int projections = 1, parameters = 3;  // q: threshold, scale, epsilon
+  static constexpr bool keeps = false;
+
+  static PERSISTOR_INLINE V costly(const V*) { return V{}; }
+  static PERSISTOR_INLINE void gate(const V* p, const V* q, V, V* a, V* d) {
+    const Hysteresis unit(p[0], q[0]);
+    a[0] = unit.decay(q[2]);
+    d[0] = unit.if_updates(target(unit, q) * q[1]);
+  }
+  static PERSISTOR_INLINE void gradient(
+      const V* p, const V* q, V, const V* da, const V* dd, V* dp, V* dq) {
+    const Hysteresis unit(p[0], q[0]);
+    const V half = q[1] * 0.5f, dkept = da[0] - dd[0] * half;
+    V both[2];  // with respect to candidate and threshold
+    unit.gradient(half, q[2], dkept, dd[0], both);
+    dp[0] = both[0];
+    dq[0] += both[1];
+    dq[1] += unit.if_updates(dd[0] * target(unit, q));
+    dq[2] += unit.if_updates(dkept);
+  }
+
+ private:
+  static PERSISTOR_INLINE V target(const Hysteresis& unit, const V* q) {
+    return (unit.times_sign(all(1)) + 1.0f - q[2]) * 0.5f;
+  }
+};
+
+struct Ladder : Saturating<1> {
+  static constexpr int projections = 1, parameters = 2;  // q: threshold, levels
+  static constexpr bool keeps = false;
+
+  static PERSISTOR_INLINE V costly(const V*) { return V{}; }
+  static PERSISTOR_INLINE void gate(const V* p, const V* q, V, V* a, V* d) {
+    const Hysteresis unit(p[0], q[0]);
+    a[0] = all(1);
+    d[0] = unit.if_updates(unit.times_sign(all(1)));
+  }
+  static PERSISTOR_INLINE void gradient(
+      const V* p, const V* q, V, const V*, const V* dd, V* dp, V* dq) {
+    const Hysteresis unit(p[0], q[0]);
+    V both[2];  // with respect to candidate and threshold
+    unit.gradient(all(1), all(1), all(0), dd[0], both);
+    dp[0] = both[0];
+    dq[0] += both[1];
+  }
+};
+
+struct MinGru : Affine<1> {
+  static constexpr int projections = 2, parameters = 0;
   static constexpr bool keeps = true;
 
   static PERSISTOR_INLINE V costly(const V* p) { return sigmoid(p[0]); }
@@ -124,9 +219,9 @@ struct MinGru {
   }
 };
 
-struct Lru {
+struct Lru : Affine<2> {
   // q: real and imaginary part of the eigenvalue, gamma
-  static constexpr int projections = 2, parameters = 3, parts = 2;
+  static constexpr int projections = 2, parameters = 3;
   static constexpr bool keeps = false;
 
   static PERSISTOR_INLINE V costly(const V*) { return V{}; }
@@ -145,32 +240,6 @@ struct Lru {
     dq[2] += dd[0] * p[0] + dd[1] * p[1];
   }
 };
-
-// One step of the state, h = a * h + d, and backwards: from the derivative g with respect to the
-// state after it, those with respect to decay and drive, and (in g) to the state before it.
-template <int S>
-PERSISTOR_INLINE void advance(const V* a, const V* d, V* h) {
-  if constexpr (S == 1) {
-    h[0] = a[0] * h[0] + d[0];
-  } else {
-    const V real = a[0] * h[0] - a[1] * h[1] + d[0];
-    h[1] = a[0] * h[1] + a[1] * h[0] + d[1];
-    h[0] = real;
-  }
-}
-template <int S>
-PERSISTOR_INLINE void retreat(const V* a, const V* h, V* g, V* da, V* dd) {
-  for (int part = 0; part < S; ++part) dd[part] = g[part];
-  if constexpr (S == 1) {
-    da[0] = g[0] * h[0];
-    g[0] *= a[0];
-  } else {
-    da[0] = g[0] * h[0] + g[1] * h[1];
-    da[1] = g[1] * h[0] - g[0] * h[1];
-    g[0] = dd[0] * a[0] + dd[1] * a[1];
-    g[1] = dd[1] * a[0] - dd[0] * a[1];
-  }
-}
 
 // Eight states in memory, real and imaginary parts by turns if S is 2; `sign` multiplies the latter.
 template <int S>
@@ -534,7 +603,7 @@ class Unroller {
     }
   }
 
-  // h_[i + 1] = a_[i] * h_[i] + d_[i], from h_[0] on.
+  // The states h_[i + 1] from h_[0] on.
   void unroll(const Strip& strip, int64_t n) {
     with_vectors(strip.vectors, [&](auto vectors) { unroll_vectors<vectors>(n); });
   }
@@ -560,7 +629,7 @@ class Unroller {
         get_projections(row, v, p);
         const V kept = Cell::costly(p);
         Cell::gate(p, q[v], kept, a, d);
-        advance<S>(a, d, h[v]);
+        Cell::advance(q[v], a, d, h[v]);
         f(i, v, kept, h[v]);
       }
     }
@@ -575,9 +644,10 @@ class Unroller {
  private:
   template <int N>
   void unroll_vectors(int64_t n) {
-    V h[N][S];
-    for (int part = 0; part < S; ++part) {
-      for (int v = 0; v < N; ++v) h[v][part] = h_[part][v];
+    V h[N][S], q[N][Q + 1];
+    for (int v = 0; v < N; ++v) {
+      for (int part = 0; part < S; ++part) h[v][part] = h_[part][v];
+      for (int j = 0; j < Q; ++j) q[v][j] = q_[j][v];
     }
     for (int64_t i = 0; i < n; ++i) {
       for (int v = 0; v < N; ++v) {
@@ -586,7 +656,7 @@ class Unroller {
           a[part] = a_[i * S + part][v];
           d[part] = d_[i * S + part][v];
         }
-        advance<S>(a, d, h[v]);
+        Cell::advance(q[v], a, d, h[v]);
         for (int part = 0; part < S; ++part) h_[(i + 1) * S + part][v] = h[v][part];
       }
     }
@@ -898,7 +968,7 @@ class Backward : Unroller<Cell> {
         const V kept = Cell::keeps ? a_[i][v] : Cell::costly(p);
         Cell::gate(p, q[v], kept, a, d);
         for (int part = 0; part < S; ++part) h[part] = h_[i * S + part][v];
-        retreat<S>(a, h, g[v], da, dd);
+        Cell::retreat(a, h, g[v], da, dd);
         Cell::gradient(p, q[v], kept, da, dd, dp, dq[v]);
         for (int j = 0; j < J; ++j) put(to + i * stride + j * in_.units + v * kWidth, dp[j]);
       }
@@ -936,7 +1006,7 @@ class Backward : Unroller<Cell> {
           a[part] = a_[i * S + part][v];
           h[part] = h_[i * S + part][v];
         }
-        retreat<S>(a, h, g[v], da, dd);
+        Cell::retreat(a, h, g[v], da, dd);
         for (int part = 0; part < S; ++part) {
           da_[i * S + part][v] = da[part];
           dd_[i * S + part][v] = dd[part];

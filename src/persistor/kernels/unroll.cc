@@ -212,6 +212,8 @@ auto bind_backward() {
 
 PERSISTOR_KERNEL(cmru, Cmru);
 PERSISTOR_KERNEL(alpha_cmru, AlphaCmru);
+PERSISTOR_KERNEL(positive_cmru, PositiveCmru);
+PERSISTOR_KERNEL(ladder, Ladder);
 PERSISTOR_KERNEL(mingru, MinGru);
 PERSISTOR_KERNEL(lru, Lru);
 

@@ -1,0 +1,64 @@
+"""Ladder: the cell of N levels that a cascade of currents can be."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from persistor.arrays import Array, Float, Key
+from persistor.cells.cell import Cell
+from persistor.cells.hysteresis import update_gate
+from persistor.errors import PersistorError
+from persistor.layers import Linear, over
+from persistor.sequence import Sequence
+from persistor.surrogate import sign
+from persistor.transition import UNBOUNDED, Affine, Saturating
+
+
+class Ladder(Cell):
+    """A positive CMRU of N levels: each update climbs or descends by one, and stops at the ends.
+
+    c_t = W_x x_t + b_x,  z_t = H(|c_t| - |beta|)
+    h_t = clip(h_{t-1} + z_t S(c_t) alpha, 0, N alpha)
+
+    The state is the level h / alpha, a whole number, and `read` gives h. Gradients pass the ends as
+    if there were none, as they pass a CMRU at epsilon 1; N = 1 is the positive CMRU at epsilon 0.
+    """
+
+    kernel: ClassVar[str | None] = "ladder"
+    project: Linear  # candidate
+    threshold: Float[Array, " d"]
+    scale: Float[Array, " d"]
+    state: int = eqx.field(static=True)
+    levels: int = eqx.field(static=True)  # N: above the ground level
+
+    def __init__(self, width: int, state: int, *, levels: int = 4, key: Key):
+        self.project = Linear(width, state, key=key)
+        self.threshold = jnp.ones(state)
+        self.scale = jnp.ones(state)
+        self.state = state
+        self.levels = checked_levels(levels)
+
+    def kernel_parameters(self) -> Float[Array, "2 d"]:
+        """Threshold and levels."""
+        return jnp.stack([self.threshold, jnp.full(self.state, self.levels, jnp.float32)])
+
+    def gate(self, p: Float[Array, "*s p"]) -> Saturating:
+        """Retain (drive 0, no bounds), or a level up or down between 0 and N."""
+        z = update_gate(p, jnp.broadcast_to(over(self.threshold, p), p.shape))
+        low = jnp.where(z > 0, 0.0, -UNBOUNDED)
+        high = jnp.where(z > 0, float(self.levels), UNBOUNDED)
+        return Saturating(Affine(jnp.ones_like(z), z * sign(p)), low, high)
+
+    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
+        """The level times alpha."""
+        return over(self.scale, states) * states
+
+
+def checked_levels(levels: float) -> int:
+    """The number of levels above the ground: a whole number, at least 1."""
+    if not levels >= 1 or levels % 1:
+        raise PersistorError(f"levels is {levels}; it must be a whole number, at least 1")
+    return int(levels)

@@ -1,0 +1,82 @@
+"""Laws of transitions that saturate, where states meet bounds exactly again and again."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from persistor.transition import Affine, Saturating
+from persistor.unroll import unroll
+
+STEPS, UNITS = 24, 3
+
+
+def transitions(seed, *, resets=True):
+    """Whole drives and bounds, some identities, some resets: all sums are exact."""
+    rng = np.random.default_rng(seed)
+    drive = rng.integers(-2, 3, (STEPS, UNITS)).astype(np.float32)
+    low = rng.integers(-3, 2, drive.shape).astype(np.float32)
+    high = low + rng.integers(0, 4, drive.shape).astype(np.float32)
+    keep, reset = jnp.asarray(rng.random((2, *drive.shape)) < [[[0.7]], [[0.15]]])
+    maps = Saturating(
+        Affine(jnp.ones(drive.shape), jnp.asarray(drive)), *map(jnp.asarray, (low, high))
+    )
+    return (maps.reset_where(reset) if resets else maps).keep_where(keep)
+
+
+def step(maps, t):
+    return jax.tree.map(lambda a: a[t], maps)
+
+
+@given(st.integers(0, 2**16))
+def test_composition_is_one_map_after_the_other(seed):
+    maps = transitions(seed)
+    a, b, c = (step(maps, t) for t in range(3))
+    for h in (-5.0, -1.0, 0.0, 0.5, 3.0):
+        state = jnp.full(UNITS, h)
+        expected = c(b(a(state)))
+        np.testing.assert_array_equal(a.then(b).then(c)(state), expected)
+        np.testing.assert_array_equal(a.then(b.then(c))(state), expected)
+
+
+@given(st.integers(0, 2**16))
+def test_the_identity_is_neutral_and_a_reset_ignores_the_past(seed):
+    a = step(transitions(seed, resets=False), 0)
+    nothing = a.keep_where(jnp.zeros(UNITS, bool))
+    fresh = a.reset_where(jnp.ones(UNITS, bool))
+    for h in (-5.0, 0.0, 3.0):
+        state = jnp.full(UNITS, h)
+        np.testing.assert_array_equal(nothing(state), state)
+        for both in (a.then(nothing), nothing.then(a)):
+            np.testing.assert_array_equal(both(state), a(state))
+        for past in (fresh, a.then(fresh), nothing.then(fresh), fresh.then(nothing)):
+            np.testing.assert_array_equal(past(state), a(jnp.zeros(UNITS)))
+
+
+@given(st.integers(0, 2**16))
+def test_engines_agree_on_states_and_gradients_to_the_last_bit(seed):
+    maps, first = transitions(seed), jnp.array([0.0, -2.0, 1.0])
+    weights = jnp.round(3 * jax.random.normal(jax.random.key(seed), (STEPS, UNITS)))
+
+    def loss(drive, first, engine):
+        given_ = Saturating(Affine(maps.affine.decay, drive), maps.low, maps.high)
+        states, _ = unroll(given_, first, engine=engine)
+        return (states * weights).sum(), states
+
+    one, two = (
+        jax.grad(loss, argnums=(0, 1), has_aux=True)(maps.affine.drive, first, engine)
+        for engine in ("sequential", "parallel")
+    )
+    jax.tree.map(np.testing.assert_array_equal, one, two)
+
+
+@pytest.mark.parametrize(
+    ("h", "decay", "drive"), [(0.0, 1.0, 1.0), (1.0, 1.0, 1.0), (2.0, 0.0, 2.0), (-4.0, 0.0, 0.0)]
+)
+def test_around_a_state_it_is_affine(h, decay, drive):
+    """One up, between 0 and 2: free, arriving at the top, held there, and lifted to the bottom."""
+    one, low, high = (jnp.array([x]) for x in (1.0, 0.0, 2.0))
+    affine = Saturating(Affine(one, one), low, high).at(jnp.array([h]))
+    assert (float(affine.decay[0]), float(affine.drive[0])) == (decay, drive)
