@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from persistor.doctor import examine
-from persistor.paper.comparison import COLUMNS, Comparison, compare
+from persistor.paper.comparison import COLUMNS, Comparison, compare, overall
 from persistor.paper.outcomes import find_outcomes
 from persistor.paper.tables import tables
 from persistor.training import Run
@@ -34,7 +34,7 @@ def page(folder: Path) -> str:
         css=_read("page.css"),
         cells=_read("cells.js"),
         js=_read("page.js"),
-        summary=html.escape(_summary(compared)),
+        summary=html.escape(" ".join(overall(compared))),
         tables="\n".join(map(_table, measured)) or "<p>No run of the paper's yet.</p>",
         choices=choices,
         facts="".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items()),
@@ -49,18 +49,6 @@ def _read(name: str) -> str:
 
 def _command(folder: Path) -> str:
     return f"persistor report --runs {folder.name}"
-
-
-def _summary(compared: list[Comparison]) -> str:
-    """How much of the paper was repeated, and how well."""
-    entries = [(c, entry) for c in compared for entry in c.entries if entry.row.published]
-    full = [(c, entry) for c, entry in entries if entry.budget == 1]
-    reduced = sum(entry.budget is not None and entry.budget < 1 for _, entry in entries)
-    good = sum(c.verdict(entry) in ("inside", "better") for c, entry in full)
-    return (
-        f"Of {len(entries)} published entries, {len(full)} were measured under the paper's budget, "
-        f"{good} of them in its range or better; {reduced} more under a reduced budget."
-    )
 
 
 def _plotted(comparison: Comparison) -> dict[str, Any]:
