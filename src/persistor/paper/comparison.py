@@ -245,23 +245,23 @@ def overall(compared: Iterable[Comparison]) -> list[str]:
         if entry.row.published is not None
     }.values()
     full = [(c, entry) for c, entry in published if entry.budget == 1]
+    several = [(c, entry) for c, entry in full if len(entry.values) > 1]
+    single = [(c, entry) for c, entry in full if len(entry.values) == 1]
     reduced = sum(entry.budget is not None and entry.budget < 1 for _, entry in published)
-    return [
+    text = [
         f"Of {len(published)} different entries that the paper publishes, {len(full)} are measured "
-        "at its full budget.",
-        _count("two seeds or more", [(c, e) for c, e in full if len(e.values) > 1]),
-        _count(
-            "a single seed, so without a range", [(c, e) for c, e in full if len(e.values) == 1]
-        ),
-        f"Measured at a reduced budget only: {reduced}.",
+        "at its full budget."
     ]
+    text += [_count("two seeds or more", several)] if several else []
+    text += [_count("a single seed, so without a range", single)] if single else []
+    return [*text, f"Measured at a reduced budget only: {reduced}."]
 
 
 def _count(seeds: str, entries: list[tuple[Comparison, Entry]]) -> str:
     """How many entries there are of each verdict."""
     verdicts = [comparison.verdict(entry) for comparison, entry in entries]
     counts = [f"{verdicts.count(v)} {text}" for v, text in _MEANINGS.items() if v in verdicts]
-    return f"{len(entries)} of these with {seeds}{': ' if counts else ''}{', '.join(counts)}."
+    return f"{len(entries)} of these with {seeds}: {', '.join(counts)}."
 
 
 _MEANINGS = {
