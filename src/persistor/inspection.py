@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from persistor.arrays import Array, Float, Inexact
+from persistor.arrays import Array, Bool, Float, Inexact
 from persistor.cells import Ladder
 from persistor.errors import PersistorError
 from persistor.model import Backbone
@@ -32,6 +32,11 @@ class BlockTrace(eqx.Module):
     states: Inexact[Array, "b t d"]
     flow: Float[Array, "b t d"]
     levels: int | None = eqx.field(static=True, default=None)  # of a ladder
+
+    @property
+    def updates(self) -> Bool[Array, "b t d"]:
+        """Where a step changes a state: elsewhere its transition is the identity."""
+        return (self.transitions.decay != 1) | (self.transitions.drive != 0)
 
 
 @eqx.filter_jit
@@ -94,7 +99,7 @@ def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitRe
             inside = np.arange(steps)[None, :] < np.asarray(lengths)[:, None]
         later = inside.copy()
         later[:, 0] = False
-        still = (decay == 1) & (drive == 0)
+        still = ~np.asarray(part.updates)
         # An update that a ladder's end stops adds nothing; elsewhere, the drive is what is added.
         added = drive if part.levels is None else np.where(decay == 0, 0, drive)
         for unit in range(states.shape[-1]):
@@ -137,9 +142,7 @@ def draw(traces: list[BlockTrace], title: str, path: Path) -> None:
     figure = Figure(figsize=(13, 3.4 * len(traces)), layout="constrained")
     axes = figure.subplots(len(traces), 3, squeeze=False)
     for row, part in zip(axes, traces, strict=True):
-        decay = np.abs(np.asarray(part.transitions.decay))
-        drive = np.abs(np.asarray(part.transitions.drive))
-        updates = ((decay != 1) | (drive != 0)).mean(0).T
+        updates = np.asarray(part.updates).mean(0).T
         states = np.real(np.asarray(part.states))[:PICTURE_SEQUENCES]
         flow = np.asarray(part.flow).mean(0)
         picture = row[0].imshow(

@@ -14,14 +14,13 @@ COLUMNS = 4
 
 def texts(task: Task, split: Split, examples: int) -> list[tuple[str, str]]:
     """Examples of a task whose steps are letters: what is to be found, and the text."""
-    batch = _spread(split, examples)
+    batch = spread(split, examples)
     ids = np.asarray(batch.inputs.ids)  # pyright: ignore[reportAttributeAccessIssue]
     letters = task.letters  # pyright: ignore[reportAttributeAccessIssue]
     found = []
     for i, row in enumerate(ids):
         length = None if batch.lengths is None else int(batch.lengths[i])
-        target = "what follows" if batch.targets.ndim > 1 else _name(task, batch, i)
-        found.append((target, "".join(letters[j] for j in row[:length])))
+        found.append((target(task, batch, i), "".join(letters[j] for j in row[:length])))
     return found
 
 
@@ -29,7 +28,7 @@ def draw(task: Task, title: str, split: Split, examples: int, path: Path) -> Non
     """A contact sheet: images as images, many features as a map, few as lines."""
     from matplotlib.figure import Figure
 
-    batch = _spread(split, examples)
+    batch = spread(split, examples)
     values = np.asarray(batch.inputs.dense())
     rows = -(-len(values) // COLUMNS)
     figure = Figure(figsize=(3 * COLUMNS, 2.4 * rows), layout="constrained")
@@ -46,21 +45,21 @@ def draw(task: Task, title: str, split: Split, examples: int, path: Path) -> Non
             ax.imshow(steps[:length].T, aspect="auto", origin="lower", interpolation="nearest")
         else:
             ax.plot(steps[:length], linewidth=0.8)
-        ax.set_title(_name(task, batch, i), fontsize="small")
+        ax.set_title(target(task, batch, i), fontsize="small")
     figure.suptitle(title)
     figure.savefig(path, dpi=110)
 
 
-def _spread(split: Split, examples: int) -> Batch:
+def spread(split: Split, examples: int) -> Batch:
     """Examples from the first to the last, evenly spread: classes may come one after another."""
     indices = np.linspace(0, split.size - 1, min(examples, split.size)).astype(np.int32)
     return split.at(jnp.asarray(indices))
 
 
-def _name(task: Task, batch: Batch, index: int) -> str:
-    """What is to be found in an example."""
-    target = np.asarray(batch.targets[index])
-    if target.ndim:
-        return ", ".join(f"{value:.3f}" for value in target)
+def target(task: Task, batch: Batch, index: int) -> str:
+    """What is to be found in an example, in words."""
+    found = np.asarray(batch.targets[index])
+    if found.ndim:
+        return "what follows" if found.dtype.kind == "i" else ", ".join(f"{x:.3f}" for x in found)
     classes = getattr(task, "classes", ())
-    return classes[int(target)] if classes else str(int(target))
+    return classes[int(found)] if classes else str(int(found))

@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from persistor.cli.shared import Json, Runs, StopOnInterrupt, bring_data
+from persistor.cli.shared import (
+    DataDir,
+    Json,
+    Runs,
+    StopOnInterrupt,
+    bring_data,
+    use_data_folder,
+)
 from persistor.errors import PersistorError
 
 Only = Annotated[
@@ -217,21 +224,35 @@ class DrawFigure:
 class Report:
     """Write one page that says how well the paper was repeated; it opens without network.
 
-    Tables with plots, learning curves, and a playground where an input moves the cells' states.
-    Example: persistor report --runs results
+    Tables with plots, learning curves, the states inside trained networks, and a playground where
+    an input moves the cells' states. A page whose name ends in .md is Markdown: what was measured,
+    and why it differs where it does. Examples:
+
+      persistor report --runs runs
+      persistor report --runs results --page docs/results.md
     """
 
-    page: Annotated[Path, arg(help="Where to write it.")] = Path("report.html")
+    page: Annotated[Path, arg(help="Where to write it: .html, or .md.")] = Path("report.html")
     runs: Runs = None
+    data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
         """Write the page, and say where."""
+        use_data_folder(self.data_dir)
         from persistor.files import write_atomically
+        from persistor.progress import Counter
+        from persistor.report.markdown import markdown
         from persistor.report.page import page
         from persistor.training import runs_folder
 
-        write_atomically(self.page, page(runs_folder(self.runs)).encode())
+        folder = runs_folder(self.runs)
+        if self.page.suffix == ".md":
+            text = markdown(folder)
+        else:
+            with Counter("looking inside the runs") as count:
+                text = page(folder, count)
+        write_atomically(self.page, text.encode())
         print(json.dumps({"page": str(self.page)}) if self.json else str(self.page))
         return 0
 

@@ -49,6 +49,7 @@ SPEECH = DataSet(
 )
 
 WORDS = {"0.01": 30, "0.02": 35}  # how many there are, by version
+PUBLISHED = "0.02"  # the paper's: it has 35 words
 NOISE = "_background_noise_"
 NOISE_EVERY = 1_600  # samples from one noise clip to the next
 TOGETHER = 256  # clips handed to a process

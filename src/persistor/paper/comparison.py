@@ -6,13 +6,18 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import comb
+from math import comb, sqrt
 from typing import Any
 
+from persistor.data import speech
 from persistor.errors import PersistorError
 from persistor.experiment import Experiment
 from persistor.paper.outcomes import Outcome, at_full_budget
 from persistor.paper.tables import SEEDS, Published, Row, Table
+from persistor.tasks import TASKS
+
+FEWEST_TESTED = 2_000  # examples in the smallest test set whose entries may be guesses
+GOOD = ("inside", "at chance", "better")  # verdicts that are no worse than the paper
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,7 @@ class Entry:
     row: Row
     values: tuple[float, ...]
     budget: float | None  # share of the paper's steps; none where nothing was run
+    version: str | None = None  # of the data, where it is not the paper's
 
     @property
     def ours(self) -> Published | None:
@@ -39,14 +45,31 @@ class Comparison:
     entries: tuple[Entry, ...]
 
     def verdict(self, entry: Entry) -> str:
-        """Whether our mean lies in the paper's range, or on which side of it, to its digits."""
+        """Whether our mean lies in the paper's range, or on which side of it, to its digits.
+
+        Where every seed of ours and of the paper's is a blind guess, which of them guessed better
+        is luck: that is `at chance`.
+        """
         ours, paper = entry.ours, entry.row.published
         if ours is None or paper is None:
             return ""
+        if all(self._guessed(entry.row, x) for x in (ours.low, ours.high, paper.low, paper.high)):
+            return "at chance"
         mean, low, high = (self.table.rounded(x) for x in (ours.mean, paper.low, paper.high))
         if low <= mean <= high:
             return "inside"
         return "better" if (mean > high) == self.table.higher_is_better else "worse"
+
+    def _guessed(self, row: Row, value: float) -> bool:
+        """Whether a blind guess scores this, but for three standard errors of a small test set."""
+        chance = TASKS[row.task].chance if row.task in TASKS else None
+        if chance is None or self.table.metric not in ("accuracy", "mae"):
+            return False
+        # A guess is right or wrong; or off by a number that is uniform in [0, 2 chance].
+        spread = (
+            sqrt(chance * (1 - chance)) if self.table.metric == "accuracy" else chance / sqrt(3)
+        )
+        return abs(value - chance) <= 3 * spread / sqrt(FEWEST_TESTED)
 
     def chance(self, entry: Entry) -> float | None:
         """Where all of ours lie beyond the paper's range: how often that would happen by chance.
@@ -66,10 +89,10 @@ class Comparison:
         """In a line, how much was measured and how well it agrees."""
         measured = [entry for entry in self.entries if entry.values]
         full = [entry for entry in measured if entry.budget == 1 and self.verdict(entry)]
-        good = sum(self.verdict(entry) in ("inside", "better") for entry in full)
+        good = sum(self.verdict(entry) in GOOD for entry in full)
         text = f"{len(measured)} of {len(self.entries)} entries measured"
         if full:
-            text += f", {len(full)} at full budget: {good} in the paper's range or better"
+            text += f", {len(full)} at full budget: {good} as in the paper or better"
         return text
 
     def cells(self, entry: Entry) -> list[str]:
@@ -84,9 +107,16 @@ class Comparison:
             str(len(entry.values)),
             self._numbers(paper, SEEDS),
             difference,
-            self.verdict(entry),
-            _budget(entry.budget),
+            self._judged(entry),
+            _budget(entry),
         ]
+
+    def _judged(self, entry: Entry) -> str:
+        """The verdict, and how often it would come about by chance."""
+        verdict, chance = self.verdict(entry), self.chance(entry)
+        if chance is None or verdict == "at chance" or entry.budget != 1:
+            return verdict
+        return f"{verdict} (1 in {1 / chance:.0f})"
 
     def _numbers(self, numbers: Published | None, count: int) -> str:
         if numbers is None:
@@ -111,6 +141,7 @@ class Comparison:
                     "row": self.table.label(entry.row),
                     **entry.row.options(),
                     "budget": entry.budget,
+                    "version": entry.version,
                     "values": list(entry.values),
                     "ours": entry.ours and entry.ours._asdict(),
                     "paper": entry.row.published and entry.row.published._asdict(),
@@ -130,35 +161,55 @@ def compare(
 ) -> Comparison:
     """A table with the outcomes that belong to it: of a given budget, else of each row's largest.
 
-    An outcome belongs to a row if its experiment is the row's but for seed and budget.
+    An outcome belongs to a row if its experiment is the row's but for seed, budget and the version
+    of the data; what is shown together has one budget and one version.
     """
     by_row: dict[Experiment, list[Outcome]] = {}
     for outcome in outcomes:
-        key = dataclasses.replace(at_full_budget(outcome.experiment), seed=0)
-        by_row.setdefault(key, []).append(outcome)
+        by_row.setdefault(_as_published(outcome.experiment), []).append(outcome)
     return Comparison(table, tuple(_entry(row, by_row, budget) for row in table.rows))
+
+
+def _as_published(experiment: Experiment) -> Experiment:
+    """The experiment as a row has it: seed 0, the paper's steps, its version of the data."""
+    task: Any = experiment.task
+    if hasattr(task, "version"):
+        task = dataclasses.replace(task, version=speech.PUBLISHED)
+    return dataclasses.replace(at_full_budget(experiment), task=task, seed=0)
 
 
 def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | None) -> Entry:
     try:
-        found = by_row.get(row.experiment(), [])
-    except PersistorError:  # a task that is not registered, or has no data here
+        found = by_row.get(_as_published(row.experiment()), [])
+    except PersistorError:  # a task that is not registered
         return Entry(row, (), None)
     if budget is not None:
         steps = row.experiment(budget=budget).training.steps
         found = [o for o in found if o.experiment.training.steps == steps]
-    most = max((o.experiment.training.steps for o in found), default=0)
+    if not found:
+        return Entry(row, (), None)
+    steps, version = max(map(_kind, found))
     chosen = sorted(
-        (o for o in found if o.experiment.training.steps == most), key=lambda o: o.experiment.seed
+        (o for o in found if _kind(o) == (steps, version)), key=lambda o: o.experiment.seed
     )
-    share = most / row.experiment().training.steps if chosen else None
-    return Entry(row, tuple(o.value for o in chosen), share)
+    return Entry(
+        row,
+        tuple(o.value for o in chosen),
+        steps / row.experiment().training.steps,
+        version if version not in ("", speech.PUBLISHED) else None,
+    )
 
 
-def _budget(share: float | None) -> str:
-    if share is None:
+def _kind(outcome: Outcome) -> tuple[int, str]:
+    """What outcomes must share to stand in one entry: steps, and the version of the data."""
+    return outcome.experiment.training.steps, getattr(outcome.experiment.task, "version", "")
+
+
+def _budget(entry: Entry) -> str:
+    if entry.budget is None:
         return ""
-    return "full" if share == 1 else f"{100 * share:.2g}%"
+    share = "full" if entry.budget == 1 else f"{100 * entry.budget:.2g}%"
+    return share if entry.version is None else f"{share}, data {entry.version}"
 
 
 def as_text(comparison: Comparison) -> str:
@@ -178,9 +229,53 @@ def as_text(comparison: Comparison) -> str:
 
 def as_markdown(comparison: Comparison) -> str:
     """A Markdown table under its heading."""
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *map(comparison.cells, comparison.entries)]
-    rows = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([f"### {comparison.heading}", "", *rows, "", f"{comparison.summary()}."])
+    table = markdown_table(comparison, comparison.entries)
+    return "\n".join([f"### {comparison.heading}", "", table, "", f"{comparison.summary()}."])
+
+
+def overall(compared: Iterable[Comparison]) -> list[str]:
+    """How much of the paper was repeated, and how well: a few sentences.
+
+    Tables share entries; what was trained alike and published alike counts once.
+    """
+    published = {
+        (*entry.row.options().values(), *entry.row.published): (comparison, entry)
+        for comparison in compared
+        for entry in comparison.entries
+        if entry.row.published is not None
+    }.values()
+    full = [(c, entry) for c, entry in published if entry.budget == 1]
+    several = [(c, entry) for c, entry in full if len(entry.values) > 1]
+    single = [(c, entry) for c, entry in full if len(entry.values) == 1]
+    reduced = sum(entry.budget is not None and entry.budget < 1 for _, entry in published)
+    text = [
+        f"Of {len(published)} different entries that the paper publishes, {len(full)} are measured "
+        "at its full budget."
+    ]
+    text += [_count("two seeds or more", several)] if several else []
+    text += [_count("a single seed, so without a range", single)] if single else []
+    return [*text, f"Measured at a reduced budget only: {reduced}."]
+
+
+def _count(seeds: str, entries: list[tuple[Comparison, Entry]]) -> str:
+    """How many entries there are of each verdict."""
+    verdicts = [comparison.verdict(entry) for comparison, entry in entries]
+    counts = [f"{verdicts.count(v)} {text}" for v, text in _MEANINGS.items() if v in verdicts]
+    return f"{len(entries)} of these with {seeds}: {', '.join(counts)}."
+
+
+_MEANINGS = {
+    "inside": "inside the published range",
+    "at chance": "a blind guess like the paper's",
+    "better": "better than the published range",
+    "worse": "worse",
+}
+
+
+def markdown_table(comparison: Comparison, entries: Iterable[Entry]) -> str:
+    """Some of the entries as a Markdown table."""
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *map(comparison.cells, entries)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def as_latex(comparison: Comparison) -> str:

@@ -13,6 +13,9 @@ function titled(node, text) {
   return node;
 }
 
+// The width to draw at: text keeps its size on a narrow screen.
+const fitting = (box) => Math.min(720, Math.max(300, box.clientWidth));
+
 // Every entry of a table: the paper's range as a bar with its mean, a dot for each of our seeds.
 function drawTable(box, table) {
   const entries = table.entries.filter((e) => e.values.length);
@@ -21,7 +24,7 @@ function drawTable(box, table) {
   const least = Math.min(...numbers), most = Math.max(...numbers);
   const pad = (most - least || 1) * 0.05;
   const low = least - pad, high = most + pad;
-  const width = 720, left = 190, line = 24, height = entries.length * line + 30;
+  const width = fitting(box), left = 190, line = 24, height = entries.length * line + 30;
   const at = (v) => left + ((v - low) / (high - low)) * (width - left - 16);
   const shown = (v) => (v * table.scale).toFixed(table.places);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img",
@@ -42,34 +45,45 @@ function drawTable(box, table) {
   });
   [...new Set([least, most])].forEach((v, i) => picture.append(svg("text", { x: at(v), y: height - 4,
     "text-anchor": i ? "end" : "start", class: "faint" }, shown(v))));
-  box.append(picture);
+  box.replaceChildren(picture);
+}
+
+// An empty picture, and where a number of the common axis lies in it.
+const LEFT = 56;
+function frame(box, xs, height, label) {
+  const width = fitting(box), from = xs[0], to = xs[xs.length - 1];
+  const x = (v) => LEFT + ((v - from) / (to - from || 1)) * (width - LEFT - 8);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  box.replaceChildren(picture);
+  return { picture, x, width };
 }
 
 // Lines over a common axis; `series` is [label, colour, values].
 function drawLines(box, xs, series, label) {
-  const width = 720, height = 260, left = 56, bottom = 28;
+  const height = 260, bottom = 28;
+  const { picture, x, width } = frame(box, xs, height, label);
   const all = series.flatMap(([, , values]) => values);
   let low = Math.min(...all), high = Math.max(...all);
   if (low === high) { low -= 1; high += 1; }
-  const x = (v) => left + ((v - xs[0]) / (xs[xs.length - 1] - xs[0] || 1)) * (width - left - 8);
   const y = (v) => 8 + ((high - v) / (high - low)) * (height - 8 - bottom);
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   for (const v of [low, (low + high) / 2, high]) {
-    picture.append(svg("line", { x1: left, x2: width - 8, y1: y(v), y2: y(v), class: "grid" }));
-    picture.append(svg("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end", class: "faint" },
+    picture.append(svg("line", { x1: LEFT, x2: width - 8, y1: y(v), y2: y(v), class: "grid" }));
+    picture.append(svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end", class: "faint" },
       v.toPrecision(3)));
   }
   for (const [name, colour, values] of series) {
-    const points = values.map((v, i) => `${x(xs[i])},${y(v)}`).join(" ");
+    const points = values.map((v, i) => `${x(xs[i]).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
     picture.append(titled(svg("polyline", { points, class: "line", style: `stroke:var(${colour})` }), name));
   }
-  picture.append(svg("text", { x: left, y: height - 8, class: "faint" }, String(xs[0])));
+  picture.append(svg("text", { x: LEFT, y: height - 8, class: "faint" }, String(xs[0])));
   picture.append(svg("text", { x: width - 8, y: height - 8, "text-anchor": "end", class: "faint" },
     String(xs[xs.length - 1])));
-  box.replaceChildren(picture);
 }
 
-for (const table of data.tables) drawTable(document.getElementById(`plot-${table.table}`), table);
+function drawTables() {
+  for (const table of data.tables) drawTable(document.getElementById(`plot-${table.table}`), table);
+}
+drawTables();
 
 const choice = document.getElementById("curve");
 function showCurve() {
@@ -117,5 +131,6 @@ field("input").addEventListener("input", () => feed(number("input"), 1));
 field("hold").addEventListener("click", () => feed(number("input"), 10));
 field("example").addEventListener("click", example);
 for (const name of ["epsilon", "threshold", "scale", "decay"]) field(name).addEventListener("input", play);
+addEventListener("resize", () => { drawTables(); showCurve(); play(); });
 example();
 document.documentElement.dataset.ready = field("readout").textContent;

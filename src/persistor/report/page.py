@@ -1,45 +1,49 @@
-"""One self-contained HTML page from a folder of runs: tables, plots, curves and a playground."""
+"""One self-contained HTML page of a folder of runs: tables, plots, curves, states, a playground."""
 
 from __future__ import annotations
 
 import html
-import json
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from persistor.doctor import examine
-from persistor.paper.comparison import COLUMNS, Comparison, compare
+from persistor.paper.comparison import COLUMNS, Comparison, compare, overall
 from persistor.paper.outcomes import find_outcomes
 from persistor.paper.tables import tables
+from persistor.report.states import as_text, watched
 from persistor.training import Run
 
 POINTS = 200  # of a learning curve, at most
+NO_WEIGHTS = (
+    "No run here has its weights. <code>persistor train parity --epsilon -1 --state 16 --steps 200"
+    "</code> makes one that has, then <code>persistor report</code> shows its states."
+)
 
 
-def page(folder: Path) -> str:
+def page(folder: Path, report: Callable[[int, int], None] = lambda done, total: None) -> str:
     """The page for the runs below a folder."""
+    states, unseen = watched(folder, report)
     outcomes, problems = find_outcomes(folder)
     compared = [compare(part, outcomes) for part in tables().values()]
     measured = [c for c in compared if any(entry.values for entry in c.entries)]
     curves = [_curve(Run.open(folder / outcome.experiment.name)) for outcome in outcomes]
-    data = {"tables": [_plotted(c) for c in measured], "curves": curves}
-    choices = "".join(
-        f'<option value="{number}">{html.escape(curve["run"])}</option>'
-        for number, curve in enumerate(curves)
-    )
+    data = {"tables": [_plotted(c) for c in measured], "curves": curves, "states": states}
     facts = {"runs": f"{len(outcomes)} in {folder.name}", **examine(), "again": _command(folder)}
     return Template(_read("page.html")).substitute(
         css=_read("page.css"),
         cells=_read("cells.js"),
         js=_read("page.js"),
-        summary=html.escape(_summary(compared)),
+        states=_read("states.js"),
+        summary=html.escape(" ".join(overall(compared))),
         tables="\n".join(map(_table, measured)) or "<p>No run of the paper's yet.</p>",
-        choices=choices,
+        choices=_choices(curves),
+        inside=_inside(states, unseen),
         facts="".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items()),
         problems="".join(f"<p>{html.escape(problem)}</p>" for problem in problems),
-        data=json.dumps(data).replace("<", "\\u003c"),  # nothing in it can end the script
+        data=as_text(data).replace("<", "\\u003c"),  # nothing in it can end the script
     )
 
 
@@ -51,16 +55,20 @@ def _command(folder: Path) -> str:
     return f"persistor report --runs {folder.name}"
 
 
-def _summary(compared: list[Comparison]) -> str:
-    """How much of the paper was repeated, and how well."""
-    entries = [(c, entry) for c in compared for entry in c.entries if entry.row.published]
-    full = [(c, entry) for c, entry in entries if entry.budget == 1]
-    reduced = sum(entry.budget is not None and entry.budget < 1 for _, entry in entries)
-    good = sum(c.verdict(entry) in ("inside", "better") for c, entry in full)
-    return (
-        f"Of {len(entries)} published entries, {len(full)} were measured under the paper's budget, "
-        f"{good} of them in its range or better; {reduced} more under a reduced budget."
+def _choices(runs: list[dict[str, Any]]) -> str:
+    """Runs to choose from."""
+    return "".join(
+        f'<option value="{number}">{html.escape(run["run"])}</option>'
+        for number, run in enumerate(runs)
     )
+
+
+def _inside(states: list[dict[str, Any]], unseen: list[str]) -> str:
+    """The viewer of states, or how to get something to see; and what is not shown."""
+    text = f"<p>{NO_WEIGHTS}</p>"
+    if states:
+        text = Template(_read("states.html")).substitute(choices=_choices(states))
+    return text + "".join(f"<p>{html.escape(line)}</p>" for line in unseen)
 
 
 def _plotted(comparison: Comparison) -> dict[str, Any]:
