@@ -12,10 +12,14 @@ from typing import Any
 import jax
 
 from persistor.cells import CELLS, Cell
+from persistor.cells.circuit import checked_share
 from persistor.cells.ladder import checked_levels
 from persistor.errors import PersistorError, unknown
 from persistor.model import Backbone
 from persistor.tasks import KINDS, Task
+
+# Fields that came later: left out where they say nothing, so that earlier names stay what they were.
+LATER = {"levels": None, "mismatch": 0.0, "noise": 0.0}
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class ModelSpec:
     epsilon: float | None = None
     dropout: float = 0.0
     levels: int | None = None
+    mismatch: float = 0.0
+    noise: float = 0.0
 
     def __post_init__(self):
         for name in self.cells:
@@ -48,6 +54,7 @@ class ModelSpec:
             raise PersistorError(f"dropout is {self.dropout}; it must lie in [0, 1)")
         self._check_epsilon()
         self._check_levels()
+        self._check_disturbances()
 
     def _check_epsilon(self) -> None:
         if self.epsilon is None:
@@ -70,6 +77,14 @@ class ModelSpec:
             raise PersistorError(f"levels does not apply to {', '.join(self.cells)}; use ladder")
         else:
             checked_levels(self.levels)
+
+    def _check_disturbances(self) -> None:
+        for name in ("mismatch", "noise"):
+            value = checked_share(name, getattr(self, name))
+            if value and not all(_has(CELLS[cell], name) for cell in self.cells):
+                raise PersistorError(
+                    f"{name} does not apply to {', '.join(self.cells)}; use --deployable"
+                )
 
     @property
     def cumulative(self) -> bool:
@@ -122,8 +137,9 @@ class Experiment:
         """As plain JSON values; `from_json` is its inverse."""
         value = dataclasses.asdict(self)
         value["task"] = {"name": task_name(self.task), **value["task"]}
-        if self.model.levels is None:  # only ladders have it: all other names stay what they were
-            del value["model"]["levels"]
+        for name, absent in LATER.items():
+            if value["model"][name] == absent:
+                del value["model"][name]
         return json.loads(json.dumps(value))  # tuples become the lists that JSON has
 
     @staticmethod
@@ -192,9 +208,10 @@ class Experiment:
 
 
 def build_cell(name: str, spec: ModelSpec, *, key) -> Cell:
-    """A cell by its name; epsilon and levels reach only cells that have them."""
+    """A cell by its name; epsilon, levels and so on reach only cells that have them."""
     make: Any = CELLS[name]
-    options = {"epsilon": spec.epsilon, "levels": spec.levels}
+    names = ("epsilon", "levels", "mismatch", "noise")
+    options = {name: getattr(spec, name) for name in names}
     own = {option: value for option, value in options.items() if _has(make, option)}
     return make(spec.width, spec.state, **own, key=key)
 

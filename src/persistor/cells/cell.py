@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from persistor import kernels
-from persistor.arrays import Array, Bool, Float, Inexact, Int
+from persistor.arrays import Array, Bool, Float, Inexact, Int, Key
 from persistor.errors import PersistorError
 from persistor.fused import fused_unroll
 from persistor.layers import Linear
@@ -48,6 +48,10 @@ class Cell(eqx.Module):
         """What the kernel needs besides projections: nothing."""
         return jnp.zeros((0, self.state))
 
+    def disturbed(self, projections: Sequence, key: Key) -> Sequence:
+        """The projections as a circuit that is not ideal would have them: here, as they are."""
+        return projections
+
     def transition(self, x: Float[Array, "*s m"]) -> Transition:
         """The transition of the state, such as h -> decay * h + drive, that input x stands for."""
         return self.gate(self.project(x))
@@ -65,13 +69,16 @@ class Cell(eqx.Module):
         resets: Bool[Array, "*b t"] | None = None,
         engine: str = "auto",
         every: bool = True,
+        key: Key | None = None,
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """All states over a sequence (only the last if not `every`), and the last one.
 
-        The engine is `native`, or one of `unroll`; `auto` is `native` wherever it can be.
+        The engine is `native`, or one of `unroll`; `auto` is `native` wherever it can be. With a
+        `key`, in training, the inputs are disturbed as a circuit would disturb them.
         """
+        projections = inputs.linear(self.project)
         return self.unroll(
-            inputs.linear(self.project),
+            projections if key is None else self.disturbed(projections, key),
             first,
             lengths=lengths,
             resets=resets,

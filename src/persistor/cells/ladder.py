@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Key
-from persistor.cells.cell import Cell
+from persistor.cells.circuit import CircuitCell, checked_share
 from persistor.cells.hysteresis import update_gate
 from persistor.errors import PersistorError
 from persistor.layers import Linear, over
@@ -17,7 +17,7 @@ from persistor.surrogate import sign
 from persistor.transition import UNBOUNDED, Affine, Saturating
 
 
-class Ladder(Cell):
+class Ladder(CircuitCell):
     """A positive CMRU of N levels: each update climbs or descends by one, and stops at the ends.
 
     c_t = W_x x_t + b_x,  z_t = H(|c_t| - |beta|)
@@ -32,13 +32,26 @@ class Ladder(Cell):
     threshold: Float[Array, " d"]
     scale: Float[Array, " d"]
     state: int = eqx.field(static=True)
+    mismatch: float = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
     levels: int = eqx.field(static=True)  # N: above the ground level
 
-    def __init__(self, width: int, state: int, *, levels: int = 4, key: Key):
+    def __init__(
+        self,
+        width: int,
+        state: int,
+        *,
+        levels: int = 4,
+        mismatch: float = 0.0,
+        noise: float = 0.0,
+        key: Key,
+    ):
         self.project = Linear(width, state, key=key)
         self.threshold = jnp.ones(state)
         self.scale = jnp.ones(state)
         self.state = state
+        self.mismatch = checked_share("mismatch", mismatch)
+        self.noise = checked_share("noise", noise)
         self.levels = checked_levels(levels)
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:

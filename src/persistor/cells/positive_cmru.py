@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Key
-from persistor.cells.cell import Cell
+from persistor.cells.circuit import CircuitCell, checked_share
 from persistor.cells.epsilon import checked_epsilon, update_decay
 from persistor.cells.hysteresis import update_gate
 from persistor.layers import Linear, over
@@ -17,7 +17,7 @@ from persistor.surrogate import heaviside
 from persistor.transition import Affine
 
 
-class PositiveCMRU(Cell):
+class PositiveCMRU(CircuitCell):
     """A CMRU with a threshold that no input moves, and states that are never negative at epsilon 0.
 
     c_t = W_x x_t + b_x,  z_t = H(|c_t| - |beta|)
@@ -33,6 +33,8 @@ class PositiveCMRU(Cell):
     scale: Float[Array, " d"]
     epsilon: Float[Array, ""] | Float[Array, " d"]
     state: int = eqx.field(static=True)
+    mismatch: float = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -40,6 +42,8 @@ class PositiveCMRU(Cell):
         state: int,
         *,
         epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
+        mismatch: float = 0.0,
+        noise: float = 0.0,
         key: Key,
     ):
         self.project = Linear(width, state, key=key)
@@ -47,6 +51,8 @@ class PositiveCMRU(Cell):
         self.scale = jnp.ones(state)
         self.epsilon = checked_epsilon(epsilon, state)
         self.state = state
+        self.mismatch = checked_share("mismatch", mismatch)
+        self.noise = checked_share("noise", noise)
 
     def kernel_parameters(self) -> Float[Array, "3 d"]:
         """Threshold, scale and epsilon."""

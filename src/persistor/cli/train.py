@@ -69,6 +69,17 @@ class Train:
         int | None,
         arg(help="Levels of a ladder above the ground.", help_behavior_hint="(default: 4)"),
     ] = None
+    mismatch: Annotated[
+        float,
+        arg(
+            help="Train a deployable model on a chip drawn anew with every batch: the spread of a "
+            "threshold, as a share of it (about 0.13 in SPICE)."
+        ),
+    ] = 0.0
+    noise: Annotated[
+        float,
+        arg(help="The same for noise at every step, as a share of the threshold."),
+    ] = 0.0
     epsilon: Annotated[
         float | None,
         arg(help="Share of the state kept in an update.", help_behavior_hint="(default: 1)"),
@@ -134,6 +145,8 @@ class Train:
             epsilon=self.epsilon,
             dropout=self.dropout,
             levels=self.levels,
+            mismatch=self.mismatch,
+            noise=self.noise,
         )
         steps = task.steps if self.steps is None else self.steps
         training = TrainingSpec(steps=steps, anneal=self.anneal or annealed, batch=self.batch)

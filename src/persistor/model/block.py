@@ -14,6 +14,7 @@ from persistor.layers import MLP, LayerNorm, Linear, over
 from persistor.model.positions import AddPosition, Encoding
 from persistor.sequence import Dense, Sequence
 
+DISTURBANCE = 1  # parts a block's key for the cell from those of its dropout
 Mean = Callable[[Float[Array, "*b t f"]], Float[Array, "*b 1 f"]]  # over the time of a sequence
 
 
@@ -71,7 +72,12 @@ class Block(eqx.Module):
         """
         us = self.cell_inputs(xs, table)
         states, last = self.cell.states(
-            us, first, lengths=lengths, engine=engine, every=not only_last
+            us,
+            first,
+            lengths=lengths,
+            engine=engine,
+            every=not only_last,
+            key=None if key is None else jax.random.fold_in(key, DISTURBANCE),
         )
         if only_last:
             xs, us = xs.last(lengths), us.last(lengths)

@@ -1,0 +1,140 @@
+"""What does another reading of the paper's silent points do to a task?
+
+    python research/readings.py copy-first-discrete --length 1000 --state 4 --norm first --base 100 \
+        --no-encoder-bias --threshold 2 --stop 3000
+    python research/readings.py smnist --state 32 --steps 30000 --norm first --base 100 --stop 6000
+
+Trains the package's own model, with the parts that a reading changes exchanged, under the paper's protocol and
+schedule (`--steps`, the task's budget by default), but only up to step `--stop`, or to `--patience` perfect
+evaluations in a row. A line of JSON a run: the reading, the first perfect evaluation, the best, and the metric
+every 512 steps. A run already in the file is not computed again.
+"""
+
+import argparse
+import dataclasses
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from persistor import TASKS, Experiment, ModelSpec, TrainingSpec
+from persistor.cells import CMRU, AlphaCMRU
+from persistor.model import backbone, positions
+from persistor.model.block import Block
+from persistor.training import Trainer
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The package's own reading is the default."""
+
+    norm: str = "after"  # the norm before the cell: `first`, or `after` the positional encoding
+    base: float = 10_000.0  # of the positional encoding
+    encoder_bias: bool = True  # without, an input of zeros stays zeros
+    threshold: float = 0.0  # b_beta at the start
+    scale: str = "random"  # alphaCMRU's alpha at the start: `random`, or `one` for every input
+
+
+def adopt(reading: Reading) -> None:
+    """Exchange the parts of the package that this reading changes."""
+
+    def sinusoid(steps, width):
+        frequencies = reading.base ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
+        angles = steps.astype(jnp.float32)[:, None] * frequencies[None, :]
+        return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
+
+    positions.sinusoid = backbone.sinusoid = sinusoid
+    if reading.norm == "first":
+        Block.cell_inputs = lambda block, xs, table: block.position(xs.map(block.norm), table)
+    if not reading.encoder_bias:
+        encode = backbone.Backbone.encode
+
+        def without_biases(model, inputs, *, key=None):
+            def biases(m):
+                return (m.encoder.linear.bias, m.encoder.mlp.widen.bias, m.encoder.mlp.narrow.bias)
+
+            zeros = tuple(jnp.zeros_like(bias) for bias in biases(model))
+            return encode(eqx.tree_at(biases, model, zeros), inputs, key=key)
+
+        backbone.Backbone.encode = without_biases
+    for cell in (CMRU, AlphaCMRU):
+        _start_with(cell, reading)
+
+
+def _start_with(cell, reading: Reading) -> None:
+    build = cell.__init__
+
+    def start(self, width, state, **options):
+        build(self, width, state, **options)
+        weight, bias = self.project.weight, self.project.bias
+        bias = bias.at[state : 2 * state].add(reading.threshold)
+        if reading.scale == "one":
+            weight, bias = weight.at[:, 2 * state :].set(0.0), bias.at[2 * state :].set(1.0)
+        project = eqx.tree_at(lambda p: (p.weight, p.bias), self.project, (weight, bias))
+        object.__setattr__(self, "project", project)
+
+    cell.__init__ = start
+
+
+def follow(experiment: Experiment, stop: int, patience: int) -> dict:
+    """Train for a part of the schedule; what became of it."""
+    trainer, objective = Trainer(experiment), experiment.task.objective
+    state, step, in_a_row, first, seen = trainer.start(), 0, 0, None, []
+    began = time.monotonic()
+    while step < stop and in_a_row < patience:
+        leg = min(experiment.training.evaluate_every, stop - step)
+        state, _ = trainer.advance(state, leg)
+        step += leg
+        metric = trainer.validate(state)[1]
+        seen.append((step, round(metric, 5)))
+        in_a_row = in_a_row + 1 if metric == objective.perfect else 0
+        first = first or (step if in_a_row else None)
+    best = max if objective.higher_is_better else min
+    return {
+        "first_perfect": first, "best": best(metric for _, metric in seen), "done": step,
+        "curve": [point for point in seen if point[0] % 512 == 0],
+        "seconds": round(time.monotonic() - began),
+    }  # fmt: skip
+
+
+def main():
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    ask.add_argument("task", choices=TASKS)
+    ask.add_argument("--cell", default="cmru")
+    ask.add_argument("--epsilon", type=float)
+    ask.add_argument("--state", type=int, default=4)
+    ask.add_argument("--length", type=int)
+    ask.add_argument("--steps", type=int, help="length of the schedule (default: the task's)")
+    ask.add_argument("--stop", type=int, default=3000)
+    ask.add_argument("--patience", type=int, default=5)
+    ask.add_argument("--seed", type=int, default=0)
+    ask.add_argument("--norm", choices=["first", "after"], default="after")
+    ask.add_argument("--base", type=float, default=10_000.0)
+    ask.add_argument("--encoder-bias", action=argparse.BooleanOptionalAction, default=True)
+    ask.add_argument("--threshold", type=float, default=0.0)
+    ask.add_argument("--scale", choices=["random", "one"], default="random")
+    ask.add_argument("--out", type=Path, default=Path("readings.jsonl"))
+    args = ask.parse_args()
+    reading = Reading(args.norm, args.base, args.encoder_bias, args.threshold, args.scale)
+    adopt(reading)
+    task = TASKS[args.task](**({} if args.length is None else {"length": args.length}))
+    model = ModelSpec((args.cell,), state=args.state, epsilon=args.epsilon)
+    experiment = Experiment(task, model, TrainingSpec(steps=args.steps or task.steps), args.seed)
+    what = {"reading": dataclasses.asdict(reading), "experiment": experiment.to_json()}
+    what["stop"] = args.stop
+    lines = args.out.read_text().splitlines() if args.out.exists() else []
+    if any(what.items() <= json.loads(line).items() for line in lines):
+        return
+    record = {**what, **follow(experiment, args.stop, args.patience)}
+    with args.out.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    print({k: v for k, v in record.items() if k not in ("experiment", "curve")}, flush=True)
+
+
+if __name__ == "__main__":
+    main()
