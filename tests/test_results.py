@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from persistor import PersistorError
+from persistor.cli import main
 from persistor.paper.comparison import compare, overall
 from persistor.paper.outcomes import Outcome
 from persistor.paper.tables import table, tables
@@ -65,6 +66,20 @@ def test_an_unexplained_difference_is_an_error(folder):
     (folder / "differences.toml").write_text(REMARKS.split("[[pmnist]]")[0])
     with pytest.raises(PersistorError, match=r"of pmnist.*'cmru smnist eps 1'"):
         markdown(folder)
+
+
+def test_the_command_writes_a_whole_page_or_none(folder, capsys):
+    page = folder / "page.md"
+    command = ["report", "--runs", str(folder), "--page", str(page)]
+    with pytest.raises(SystemExit, match="2"):
+        main(command)
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert not page.exists()
+    (folder / "differences.toml").write_text(REMARKS)
+    with pytest.raises(SystemExit, match="0"):
+        main(command)
+    assert page.read_text() == markdown(folder)
 
 
 @pytest.mark.parametrize(
