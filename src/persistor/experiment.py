@@ -18,7 +18,7 @@ from persistor.errors import PersistorError, unknown
 from persistor.model import Backbone
 from persistor.tasks import KINDS, Task
 
-# Fields that came later: left out where they say nothing, so that earlier names stay what they were.
+# Fields that came later: left out where they say nothing, so that earlier names stay.
 LATER = {"levels": None, "mismatch": 0.0, "noise": 0.0}
 
 

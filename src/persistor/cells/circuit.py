@@ -1,4 +1,4 @@
-"""What cells that a circuit can be share: thresholds that no input moves, and what disturbs them."""
+"""What cells that a circuit can be share: fixed thresholds, and what disturbs them."""
 
 from __future__ import annotations
 
