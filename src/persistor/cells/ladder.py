@@ -70,7 +70,7 @@ class Ladder(CircuitCell):
         return over(self.scale, states) * states
 
 
-def checked_levels(levels: float) -> int:
+def checked_levels(levels: int | float) -> int:
     """The number of levels above the ground: a whole number, at least 1."""
     if not levels >= 1 or levels % 1:
         raise PersistorError(f"levels is {levels}; it must be a whole number, at least 1")
