@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float
-from persistor.cells import Cell, PositiveCMRU
+from persistor.cells import Cell, Ladder, PositiveCMRU
 from persistor.errors import PersistorError
 from persistor.hardware.circuit import Bistable, Trim
 
@@ -108,6 +108,11 @@ class Layer:
 def mappable(cell: Cell) -> PositiveCMRU:
     """The cell, if a circuit can be exactly what it is; otherwise an error that says what to do."""
     name = type(cell).__name__
+    if isinstance(cell, Ladder):
+        raise PersistorError(
+            "Ladder is a circuit (persistor hardware netlist ladder), but a trained layer of them "
+            "is not written out yet; leave --levels out for one that is"
+        )
     if not isinstance(cell, PositiveCMRU):
         raise PersistorError(
             f"{name} has no exact circuit: its threshold depends on the input, or its states are "
