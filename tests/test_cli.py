@@ -12,6 +12,7 @@ import jax
 import pytest
 
 from persistor.cli import main
+from persistor.cli.train import Train
 
 RESULTS = Path(__file__).parents[1] / "results"
 SMALL = ["--width", "16", "--state", "3", "--batch", "8"]
@@ -106,6 +107,17 @@ def test_a_mistake_is_one_line_and_status_2(arguments, says, capsys, tmp_path):
     assert captured.err.count("\n") == 1
     assert says in captured.err
     assert not list(tmp_path.iterdir())
+
+
+def test_tiny_is_a_whole_network_of_thousands():
+    def parameters(**options):
+        model = Train(task="copy-first-discrete", **options).experiment().build()
+        return sum(array.size for array in jax.tree.leaves(model) if hasattr(array, "size"))
+
+    assert parameters() > 500_000
+    assert 1_000 < parameters(tiny=True) < 10_000
+    assert 1_000 < parameters(deployable=True) < 10_000
+    assert parameters(tiny=True, width=32) > parameters(tiny=True)
 
 
 def test_a_deployable_ladder(capsys):

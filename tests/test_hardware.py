@@ -524,7 +524,15 @@ def test_the_commands_go_from_training_to_a_netlist(as_users_have_it, capsys, tm
     assert found["nominal"]["largest"] < 0.02
     assert 0 <= agreement["of_netlist"] <= 1
     assert call("hardware", "yield", run, "--chips", 20, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["behaviour"]["chips"] == 20
+    quiet = json.loads(capsys.readouterr().out)
+    assert quiet["behaviour"]["chips"] == 20
+    sweep = ("hardware", "yield", run, "--chips", 20, "--noise", 0, 0.5)
+    assert call(*sweep, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["sweep"][0] == quiet
+    assert call(*sweep) == 0
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert "noise (nA)" in title
+    assert [float(line.split()[0]) for line in lines] == [0, 0.5]
     assert call("hardware", "power", run, "--widths", 1, 10, "--json") == 0
     rows = json.loads(capsys.readouterr().out)["nW"]
     assert rows["d = 10"]["cells"] == pytest.approx(10 * rows["d = 1"]["cells"])

@@ -363,13 +363,17 @@ class Yield(Simulated):
 
     Examples: persistor hardware yield cell --seeds 50
               persistor hardware yield runs/NAME --chips 1000
+              persistor hardware yield runs/NAME --noise 0 0.01 0.02 0.05
     """
 
     target: Target
     seeds: Annotated[int, arg(help="Chips to simulate with ngspice.")] = 50
     chips: Annotated[int, arg(help="Chips to simulate by behaviour.")] = 1000
     examples: Examples = 200
-    noise: Annotated[float, arg(help="Noise of every input, nA (standard deviation).")] = 0.0
+    noise: Annotated[
+        tuple[float, ...],
+        arg(help="Noise of every input of a run, nA (standard deviation); several make a sweep."),
+    ] = (0.0,)
     levels: Levels = 4
     runs: Runs = None
 
@@ -378,6 +382,8 @@ class Yield(Simulated):
         from persistor.hardware import chips
         from persistor.progress import Counter
 
+        if not self.noise or min(self.noise) < 0:
+            raise PersistorError("noise is one or more standard deviations, in nA, from 0 on")
         if min(self.chips, self.seeds) < 2:
             raise PersistorError("a spread needs at least 2 chips and 2 seeds")
         if self.target in ("cell", "ladder"):
@@ -393,7 +399,13 @@ class Yield(Simulated):
             batch = first_batch(run.experiment.task, self.examples)
             objective = run.experiment.task.objective
             with Counter("chips") as count:
-                outcome = chips.of_run(deployment, batch, objective, self.chips, self.noise, count)
+                outcomes = [
+                    chips.of_run(deployment, batch, objective, self.chips, noise, count)
+                    for noise in self.noise
+                ]
+            if len(outcomes) != 1:
+                return self.show({"sweep": outcomes}, chips.sweep_text(outcomes))
+            outcome = outcomes[0]
         return self.show(outcome, chips.text(outcome))
 
 

@@ -24,7 +24,7 @@ from persistor.cli.shared import (
 )
 from persistor.errors import PersistorError, unknown
 
-DEPLOYABLE_WIDTH = 16  # a whole network of a few thousand parameters
+TINY_WIDTH = 16  # a whole network of a few thousand parameters
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,12 @@ class Train:
         bool,
         arg(
             help="A model that a circuit can be: a positive CMRU, epsilon annealed to 0, no "
-            "positions, and a whole network of model width 16 unless you set --width; with "
-            "--levels, a ladder in place of the positive CMRU."
+            "positions, and tiny; with --levels, a ladder in place of the positive CMRU."
         ),
+    ] = False
+    tiny: Annotated[
+        bool,
+        arg(help="A whole network of some thousand parameters: model width 16, not 256."),
     ] = False
     levels: Annotated[
         int | None,
@@ -130,7 +133,7 @@ class Train:
             raise PersistorError(
                 "--deployable chooses cell, encoding and epsilon itself; leave those options out"
             )
-        usual = DEPLOYABLE_WIDTH if self.deployable else 256
+        usual = TINY_WIDTH if self.tiny or self.deployable else 256
         width = usual if self.width is None else self.width
         encoding = 0 if self.deployable else width if self.encoding is None else self.encoding
         annealed = self.deployable and self.levels is None

@@ -45,6 +45,7 @@ def make_chips(
     )
 
 
+@eqx.filter_jit
 def run_cells(
     chips: Chips,
     currents: Float[Array, "b t d"],
@@ -65,7 +66,8 @@ def run_cells(
 
         def step(up, given):
             t, current, key = given
-            current = current + noise * jax.random.normal(key, current.shape)
+            if noise:
+                current = current + noise * jax.random.normal(key, current.shape)
             moved = (current > upper[None, :]) | (up & (current >= lower[None, :]))
             up = jnp.where((t < ends)[:, None], moved, up)
             return up, up

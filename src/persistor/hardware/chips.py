@@ -106,6 +106,17 @@ def of_run(
     }
 
 
+def sweep_text(outcomes: list[dict[str, Any]]) -> str:
+    """Outcomes of a run at several noises for a person: a line each."""
+    titles = ["noise (nA)", *(t for t in outcomes[0]["behaviour"] if t != "chips")]
+    rows = [
+        [o["noise_nA"], *(v for t, v in o["behaviour"].items() if t != "chips")] for o in outcomes
+    ]
+    lines = ["  ".join(f"{title:>13}" for title in titles)]
+    lines += ["  ".join(f"{value:13.4g}" for value in row) for row in rows]
+    return "\n".join(lines)
+
+
 def text(outcome: dict[str, Any]) -> str:
     """The outcome for a person."""
     lines = []
