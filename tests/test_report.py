@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from browser import in_browser, opened
 
 from persistor import BMRU, CMRU, LRU, MinGRU
 from persistor.report.page import page
 
 RESULTS = Path(__file__).parents[1] / "results"
-CHROMIUM = shutil.which("chromium")
 INPUTS = np.sin(np.arange(60) * 0.7).astype(np.float32) * 2
 SETTINGS = {"epsilon": 0.6, "threshold": 0.9, "scale": 1.3, "decay": 0.9}
 VOID = {"meta", "link", "input"}
@@ -103,17 +103,10 @@ def test_the_playground_computes_what_the_library_does(name):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@in_browser
 def test_the_page_opens_in_a_browser_without_errors(written, tmp_path):
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-    done = subprocess.run(
-        [CHROMIUM, *options, "--enable-logging=stderr", "--dump-dom", written.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert "CONSOLE" not in done.stderr
+    document = opened(written, tmp_path)
     # The script ran to its end: the example's inputs, and what CMRU makes of two updates each.
-    assert 'data-ready="BMRU 1.000, CMRU 2.000' in done.stdout
-    assert done.stdout.count("<polyline") >= 5
-    assert done.stdout.count('class="range"') >= 2
+    assert 'data-ready="BMRU 1.000, CMRU 2.000' in document
+    assert document.count("<polyline") >= 5
+    assert document.count('class="range"') >= 2

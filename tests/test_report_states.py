@@ -4,14 +4,13 @@ import html
 import json
 import os
 import re
-import shutil
-import subprocess
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from browser import in_browser, opened
 
 from persistor import Experiment, ModelSpec
 from persistor.report import states
@@ -21,8 +20,6 @@ from persistor.showing import spread
 from persistor.tasks import SMNIST, CopyFirstDiscrete, CopyFirstNoisy, Parity, own_task
 from persistor.training import Run, load_best
 from persistor.training.checkpoint import save_arrays
-
-CHROMIUM = shutil.which("chromium")
 
 
 def made(folder, task, *cells, state, blocks=1, seed=0, **model):
@@ -187,7 +184,7 @@ def test_without_weights_the_page_says_how_to_get_some(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@in_browser
 def test_the_browser_reads_out_the_librarys_values(runs, watched, written, tmp_path):
     """Every run, its second example and last block, at three steps, as a person would choose."""
     driver = """<script>
@@ -212,15 +209,8 @@ def test_the_browser_reads_out_the_librarys_values(runs, watched, written, tmp_p
     </script></body>"""
     driven = tmp_path / "driven.html"
     driven.write_text(written.read_text().replace("</body>", driver))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-    done = subprocess.run(
-        [CHROMIUM, *options, "--enable-logging=stderr", "--dump-dom", driven.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert "CONSOLE" not in done.stderr
-    heard = json.loads(html.unescape(re.search(r'data-heard="([^"]*)"', done.stdout)[1]))
+    document = opened(driven, tmp_path)
+    heard = json.loads(html.unescape(re.search(r'data-heard="([^"]*)"', document)[1]))
     assert len(heard) == 3 * len(runs[1])
     for said in heard:
         run = watched[said["run"]]

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
+from persistor.cells.hysteresis import update_gate
 from persistor.errors import PersistorError
-from persistor.layers import over
+from persistor.layers import Linear, over
 from persistor.sequence import Dense, Sequence
 
 
@@ -22,9 +23,27 @@ class CircuitCell(Cell):
     what mismatch is: in SPICE the two have a correlation of 0.83.
     """
 
-    threshold: eqx.AbstractVar[Float[Array, " d"]]
-    mismatch: eqx.AbstractVar[float]
-    noise: eqx.AbstractVar[float]
+    project: Linear  # candidate
+    threshold: Float[Array, " d"]
+    scale: Float[Array, " d"]
+    state: int = eqx.field(static=True)
+    mismatch: float = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+
+    def __init__(
+        self, width: int, state: int, *, mismatch: float = 0.0, noise: float = 0.0, key: Key
+    ):
+        self.project = Linear(width, state, key=key)
+        self.threshold = jnp.ones(state)
+        self.scale = jnp.ones(state)
+        self.state = state
+        self.mismatch = checked_share("mismatch", mismatch)
+        self.noise = checked_share("noise", noise)
+
+    def updates(self, candidates: Float[Array, "*s d"]) -> Float[Array, "*s d"]:
+        """z = H(|candidate| - |beta|): 1 updates, 0 retains."""
+        threshold = jnp.broadcast_to(over(self.threshold, candidates), candidates.shape)
+        return update_gate(candidates, threshold)
 
     def disturbed(self, projections: Sequence, key: Key) -> Sequence:
         """The candidates as they reach the thresholds of a chip drawn with this key."""

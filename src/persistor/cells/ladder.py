@@ -8,10 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Key
-from persistor.cells.circuit import CircuitCell, checked_share
-from persistor.cells.hysteresis import update_gate
+from persistor.cells.circuit import CircuitCell
 from persistor.errors import PersistorError
-from persistor.layers import Linear, over
+from persistor.layers import over
 from persistor.sequence import Sequence
 from persistor.surrogate import sign
 from persistor.transition import UNBOUNDED, Affine, Saturating
@@ -28,12 +27,6 @@ class Ladder(CircuitCell):
     """
 
     kernel: ClassVar[str | None] = "ladder"
-    project: Linear  # candidate
-    threshold: Float[Array, " d"]
-    scale: Float[Array, " d"]
-    state: int = eqx.field(static=True)
-    mismatch: float = eqx.field(static=True)
-    noise: float = eqx.field(static=True)
     levels: int = eqx.field(static=True)  # N: above the ground level
 
     def __init__(
@@ -46,12 +39,7 @@ class Ladder(CircuitCell):
         noise: float = 0.0,
         key: Key,
     ):
-        self.project = Linear(width, state, key=key)
-        self.threshold = jnp.ones(state)
-        self.scale = jnp.ones(state)
-        self.state = state
-        self.mismatch = checked_share("mismatch", mismatch)
-        self.noise = checked_share("noise", noise)
+        super().__init__(width, state, mismatch=mismatch, noise=noise, key=key)
         self.levels = checked_levels(levels)
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:
@@ -60,7 +48,7 @@ class Ladder(CircuitCell):
 
     def gate(self, p: Float[Array, "*s p"]) -> Saturating:
         """Retain (drive 0, no bounds), or a level up or down between 0 and N."""
-        z = update_gate(p, jnp.broadcast_to(over(self.threshold, p), p.shape))
+        z = self.updates(p)
         low = jnp.where(z > 0, 0.0, -UNBOUNDED)
         high = jnp.where(z > 0, float(self.levels), UNBOUNDED)
         return Saturating(Affine(jnp.ones_like(z), z * sign(p)), low, high)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Key
-from persistor.cells.circuit import CircuitCell, checked_share
+from persistor.cells.circuit import CircuitCell
 from persistor.cells.epsilon import checked_epsilon, update_decay
-from persistor.cells.hysteresis import update_gate
-from persistor.layers import Linear, over
+from persistor.layers import over
 from persistor.sequence import Sequence
 from persistor.surrogate import heaviside
 from persistor.transition import Affine
@@ -28,13 +26,7 @@ class PositiveCMRU(CircuitCell):
     """
 
     kernel: ClassVar[str | None] = "positive_cmru"
-    project: Linear  # candidate
-    threshold: Float[Array, " d"]
-    scale: Float[Array, " d"]
     epsilon: Float[Array, ""] | Float[Array, " d"]
-    state: int = eqx.field(static=True)
-    mismatch: float = eqx.field(static=True)
-    noise: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -46,13 +38,8 @@ class PositiveCMRU(CircuitCell):
         noise: float = 0.0,
         key: Key,
     ):
-        self.project = Linear(width, state, key=key)
-        self.threshold = jnp.ones(state)
-        self.scale = jnp.ones(state)
+        super().__init__(width, state, mismatch=mismatch, noise=noise, key=key)
         self.epsilon = checked_epsilon(epsilon, state)
-        self.state = state
-        self.mismatch = checked_share("mismatch", mismatch)
-        self.noise = checked_share("noise", noise)
 
     def kernel_parameters(self) -> Float[Array, "3 d"]:
         """Threshold, scale and epsilon."""
@@ -61,7 +48,7 @@ class PositiveCMRU(CircuitCell):
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0), or go towards alpha or 0."""
-        z = update_gate(p, jnp.broadcast_to(over(self.threshold, p), p.shape))
+        z = self.updates(p)
         kept = jnp.broadcast_to(self.epsilon, (self.state,))
         target = heaviside(p) - over(kept, p) / 2
         return Affine(update_decay(z, self.epsilon), z * target * over(self.scale, z))
