@@ -1,13 +1,14 @@
 """What does another reading of the paper's silent points do to a task?
 
     python research/readings.py copy-first-discrete --length 1000 --state 4 --norm first --base 100 \
-        --no-encoder-bias --threshold 2 --stop 3000
+        --no-encoder-bias --hold 2 --stop 3000
     python research/readings.py smnist --state 32 --steps 30000 --norm first --base 100 --stop 6000
 
 Trains the package's own model, with the parts that a reading changes exchanged, under the paper's protocol and
 schedule (`--steps`, the task's budget by default), but only up to step `--stop`, or to `--patience` perfect
 evaluations in a row. A line of JSON a run: the reading, the first perfect evaluation, the best, and the metric
-every 512 steps. A run already in the file is not computed again.
+every 512 steps. A run already in the file is not computed again. (In records of before `hold` was an option of the
+model, it is the reading's `threshold`.)
 """
 
 import argparse
@@ -21,7 +22,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from persistor import TASKS, Experiment, ModelSpec, TrainingSpec
-from persistor.cells import CMRU, AlphaCMRU
+from persistor.cells import AlphaCMRU
 from persistor.model import backbone, positions
 from persistor.model.block import Block
 from persistor.training import Trainer
@@ -34,7 +35,6 @@ class Reading:
     norm: str = "after"  # the norm before the cell: `first`, or `after` the positional encoding
     base: float = 10_000.0  # of the positional encoding
     encoder_bias: bool = True  # without, an input of zeros stays zeros
-    threshold: float = 0.0  # b_beta at the start
     scale: str = "random"  # alphaCMRU's alpha at the start: `random`, or `one` for every input
 
 
@@ -60,23 +60,17 @@ def adopt(reading: Reading) -> None:
             return encode(eqx.tree_at(biases, model, zeros), inputs, key=key)
 
         backbone.Backbone.encode = without_biases
-    for cell in (CMRU, AlphaCMRU):
-        _start_with(cell, reading)
+    if reading.scale == "one":
+        build = AlphaCMRU.__init__
 
+        def start(self, width, state, **options):
+            build(self, width, state, **options)
+            weight = self.project.weight.at[:, 2 * state :].set(0.0)
+            bias = self.project.bias.at[2 * state :].set(1.0)
+            project = eqx.tree_at(lambda p: (p.weight, p.bias), self.project, (weight, bias))
+            object.__setattr__(self, "project", project)
 
-def _start_with(cell, reading: Reading) -> None:
-    build = cell.__init__
-
-    def start(self, width, state, **options):
-        build(self, width, state, **options)
-        weight, bias = self.project.weight, self.project.bias
-        bias = bias.at[state : 2 * state].add(reading.threshold)
-        if reading.scale == "one":
-            weight, bias = weight.at[:, 2 * state :].set(0.0), bias.at[2 * state :].set(1.0)
-        project = eqx.tree_at(lambda p: (p.weight, p.bias), self.project, (weight, bias))
-        object.__setattr__(self, "project", project)
-
-    cell.__init__ = start
+        AlphaCMRU.__init__ = start
 
 
 def follow(experiment: Experiment, stop: int, patience: int) -> dict:
@@ -116,14 +110,17 @@ def main():
     ask.add_argument("--norm", choices=["first", "after"], default="after")
     ask.add_argument("--base", type=float, default=10_000.0)
     ask.add_argument("--encoder-bias", action=argparse.BooleanOptionalAction, default=True)
-    ask.add_argument("--threshold", type=float, default=0.0)
+    ask.add_argument("--hold", type=float, default=0.0)
     ask.add_argument("--scale", choices=["random", "one"], default="random")
+    ask.add_argument("--encoding", type=int, default=256, help="width of the positional encoding")
     ask.add_argument("--out", type=Path, default=Path("readings.jsonl"))
     args = ask.parse_args()
-    reading = Reading(args.norm, args.base, args.encoder_bias, args.threshold, args.scale)
+    reading = Reading(args.norm, args.base, args.encoder_bias, args.scale)
     adopt(reading)
     task = TASKS[args.task](**({} if args.length is None else {"length": args.length}))
-    model = ModelSpec((args.cell,), state=args.state, epsilon=args.epsilon)
+    model = ModelSpec(
+        (args.cell,), state=args.state, epsilon=args.epsilon, encoding=args.encoding, hold=args.hold
+    )
     experiment = Experiment(task, model, TrainingSpec(steps=args.steps or task.steps), args.seed)
     what = {"reading": dataclasses.asdict(reading), "experiment": experiment.to_json()}
     what["stop"] = args.stop

@@ -1,8 +1,21 @@
-"""Every array annotation is checked while tests run; promotion of types and ranks is an error."""
+"""Every array annotation is checked while tests run; promotion of types and ranks is an error.
 
+What XLA compiles is kept for the length of a test run, for all its processes: most of the time of
+the tests would go into compiling the same programs again.
+"""
+
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    compiled = tempfile.mkdtemp(prefix="persistor-compiled-")
+    atexit.register(shutil.rmtree, compiled, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 from jaxtyping import install_import_hook
 

@@ -214,6 +214,17 @@ def test_bmru_is_cmru_at_epsilon_zero(key):
     close(CELLS["bmru"](WIDTH, 5, key=key)(x)[0], CMRU(WIDTH, 5, epsilon=0.0, key=key)(x)[0], 0)
 
 
+@pytest.mark.parametrize("name", ["bmru", "cmru", "alpha-cmru"])
+def test_units_that_hold_retain_at_the_start_and_differ_in_nothing_else(name, key):
+    x, first = inputs(2, 200), jnp.arange(5.0)
+    holding, usual = CELLS[name](WIDTH, 5, hold=10.0, key=key), CELLS[name](WIDTH, 5, key=key)
+    close(call(holding, x, first)[1], first, 0)
+    assert not np.array_equal(call(usual, x, first)[1], first)
+    moved = jax.tree.map(jnp.subtract, holding, usual)
+    assert np.array_equal(moved.project.bias[5:10], np.full(5, 10.0))
+    assert sum(jnp.abs(leaf).sum() for leaf in jax.tree.leaves(moved)) == 50
+
+
 @given(st.integers(0, 2**16), st.sampled_from([1.3, 0.0, -0.7]))
 def test_a_ladder_of_one_level_is_the_positive_cmru_at_epsilon_zero(seed, scale):
     key = jax.random.key(seed)

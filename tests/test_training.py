@@ -287,7 +287,8 @@ def test_only_ladders_have_levels():
 def test_different_experiments_have_different_names():
     values = [experiment(), experiment(seed=4), experiment(task=CopyFirstDiscrete(13))]
     values += [experiment(model=dataclasses.replace(SMALL, epsilon=0.5))]
-    assert len({value.name for value in values}) == 4
+    values += [experiment(model=dataclasses.replace(SMALL, hold=10.0))]
+    assert len({value.name for value in values}) == 5
 
 
 @pytest.mark.parametrize(
@@ -299,6 +300,9 @@ def test_different_experiments_have_different_names():
         (lambda: ModelSpec(levels=4), "levels does not apply to cmru; use ladder"),
         (lambda: ModelSpec(("ladder",), levels=0), "whole number, at least 1"),
         (lambda: ModelSpec(("ladder",), epsilon=0.5), "does not apply"),
+        (lambda: ModelSpec(("lru",), hold=10.0), "hold does not apply to lru; use bmru"),
+        (lambda: ModelSpec(hold=-1.0), "from 0 on"),
+        (lambda: ModelSpec(hold=float("nan")), "from 0 on"),
         (lambda: ModelSpec(state=0), "at least 1"),
         (lambda: ModelSpec(encoding=3), "even"),
         (lambda: ModelSpec(dropout=1.0), "dropout"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,13 +14,14 @@ import jax
 
 from persistor.cells import CELLS, Cell
 from persistor.cells.circuit import checked_share
+from persistor.cells.hysteresis import checked_hold
 from persistor.cells.ladder import checked_levels
 from persistor.errors import PersistorError, unknown
 from persistor.model import Backbone
 from persistor.tasks import KINDS, Task
 
 # Fields that came later: left out where they say nothing, so that earlier names stay.
-LATER = {"levels": None, "mismatch": 0.0, "noise": 0.0}
+LATER = {"levels": None, "mismatch": 0.0, "noise": 0.0, "hold": 0.0}
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class ModelSpec:
     levels: int | None = None
     mismatch: float = 0.0
     noise: float = 0.0
+    hold: float = 0.0
 
     def __post_init__(self):
         for name in self.cells:
@@ -54,6 +57,7 @@ class ModelSpec:
             raise PersistorError(f"dropout is {self.dropout}; it must lie in [0, 1)")
         self._check_epsilon()
         self._check_levels()
+        self._check_hold()
         self._check_disturbances()
 
     def _check_epsilon(self) -> None:
@@ -77,6 +81,12 @@ class ModelSpec:
             raise PersistorError(f"levels does not apply to {', '.join(self.cells)}; use ladder")
         else:
             checked_levels(self.levels)
+
+    def _check_hold(self) -> None:
+        if checked_hold(self.hold) and not any(_has(CELLS[name], "hold") for name in self.cells):
+            raise PersistorError(
+                f"hold does not apply to {', '.join(self.cells)}; use bmru, cmru or alpha-cmru"
+            )
 
     def _check_disturbances(self) -> None:
         for name in ("mismatch", "noise"):
@@ -178,6 +188,8 @@ class Experiment:
             words.append(f"eps{self.model.epsilon:g}")
         if self.model.levels is not None:
             words.append(f"levels{self.model.levels}")
+        if self.model.hold:
+            words.append(f"hold{self.model.hold:g}")
         words += [f"d{self.model.state}", f"r{self.model.blocks}", f"seed{self.seed}"]
         return "-".join([*words, self.hash])
 
@@ -210,7 +222,7 @@ class Experiment:
 def build_cell(name: str, spec: ModelSpec, *, key) -> Cell:
     """A cell by its name; epsilon, levels and so on reach only cells that have them."""
     make: Any = CELLS[name]
-    names = ("epsilon", "levels", "mismatch", "noise")
+    names = ("epsilon", "levels", "mismatch", "noise", "hold")
     options = {name: getattr(spec, name) for name in names}
     own = {option: value for option, value in options.items() if _has(make, option)}
     return make(spec.width, spec.state, **own, key=key)
@@ -222,7 +234,7 @@ def task_name(task: Task) -> str:
 
 
 def _has(cell: type, option: str) -> bool:
-    return any(f.name == option for f in dataclasses.fields(cell))
+    return option in inspect.signature(cell).parameters
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.epsilon import checked_epsilon, update_decay
-from persistor.cells.hysteresis import update_gate
+from persistor.cells.hysteresis import projection, update_gate
 from persistor.layers import Linear
 from persistor.sequence import Sequence
 from persistor.surrogate import sign
@@ -35,9 +35,10 @@ class AlphaCMRU(Cell):
         state: int,
         *,
         epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
+        hold: float = 0.0,
         key: Key,
     ):
-        self.project = Linear(width, 3 * state, key=key)
+        self.project = projection(width, state, 3, hold=hold, key=key)
         self.epsilon = checked_epsilon(epsilon, state)
         self.state = state
 

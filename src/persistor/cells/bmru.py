@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
-from persistor.cells.hysteresis import update_gate
+from persistor.cells.hysteresis import projection, update_gate
 from persistor.layers import Linear, over
 from persistor.sequence import Sequence
 from persistor.surrogate import sign
@@ -30,8 +30,8 @@ class BMRU(Cell):
     scale: Float[Array, " d"]
     state: int = eqx.field(static=True)
 
-    def __init__(self, width: int, state: int, *, key: Key):
-        self.project = Linear(width, 2 * state, key=key)
+    def __init__(self, width: int, state: int, *, hold: float = 0.0, key: Key):
+        self.project = projection(width, state, 2, hold=hold, key=key)
         self.scale = jnp.ones(state)
         self.state = state
 

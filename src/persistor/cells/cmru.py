@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.epsilon import checked_epsilon, update_decay
-from persistor.cells.hysteresis import update_gate
+from persistor.cells.hysteresis import projection, update_gate
 from persistor.layers import Linear, over
 from persistor.sequence import Sequence
 from persistor.surrogate import sign
@@ -38,9 +38,10 @@ class CMRU(Cell):
         state: int,
         *,
         epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
+        hold: float = 0.0,
         key: Key,
     ):
-        self.project = Linear(width, 2 * state, key=key)
+        self.project = projection(width, state, 2, hold=hold, key=key)
         self.scale = jnp.ones(state)
         self.epsilon = checked_epsilon(epsilon, state)
         self.state = state

@@ -87,6 +87,13 @@ class Train:
         float | None,
         arg(help="Share of the state kept in an update.", help_behavior_hint="(default: 1)"),
     ] = None
+    hold: Annotated[
+        float,
+        arg(
+            help="b_beta at the start. The paper's reading is 0; at 10, units of bmru, cmru and "
+            "alpha-cmru retain until they have learned to update."
+        ),
+    ] = 0.0
     anneal: Annotated[bool, arg(help="Take epsilon from 1 to 0 during training.")] = False
     state: Annotated[
         int | None,
@@ -150,6 +157,7 @@ class Train:
             levels=self.levels,
             mismatch=self.mismatch,
             noise=self.noise,
+            hold=self.hold,
         )
         steps = task.steps if self.steps is None else self.steps
         training = TrainingSpec(steps=steps, anneal=self.anneal or annealed, batch=self.batch)
