@@ -32,6 +32,13 @@ settings.register_profile("persistor", deadline=None, max_examples=10, derandomi
 settings.load_profile("persistor")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small():
+    """What a file compiled leaves memory with it: all files together would fill gigabytes."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def key():
     return jax.random.key(7)

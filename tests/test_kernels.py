@@ -40,11 +40,12 @@ SIZES = [  # b, t, d, k
 ]
 
 
-NATIVE = [name for name, kind in CELLS.items() if kind.kernel]
+# One cell a kernel: BMRU runs CMRU's, and `test_cells` holds the two equal.
+NATIVE = list({kind.kernel: name for name, kind in CELLS.items() if kind.kernel}.values())
 
 
 def test_every_cell_has_a_kernel():
-    assert set(NATIVE) == set(CELLS)
+    assert all(kind.kernel for kind in CELLS.values())
 
 
 def normal(seed, shape):
