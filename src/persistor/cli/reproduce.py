@@ -57,7 +57,7 @@ class Reproduce:
         int | None,
         arg(
             help="Processes; they share the processors.",
-            help_behavior_hint="(default: one for two processors)",
+            help_behavior_hint="(default: one for each processor)",
         ),
     ] = None
     cluster: Annotated[
@@ -105,7 +105,7 @@ class Reproduce:
         }
         if not missing:
             return {}, False
-        workers = max(1, processors() // 2) if self.workers is None else self.workers
+        workers = processors() if self.workers is None else self.workers
         if self.cluster is not None and self.workers is not None:
             raise PersistorError("--workers is for this machine; a cluster has the workers it has")
         if self.cluster is None:
