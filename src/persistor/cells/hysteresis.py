@@ -14,8 +14,8 @@ from persistor.surrogate import heaviside
 def projection(width: int, state: int, parts: int, *, hold: float, key: Key) -> Linear:
     """One linear map to candidate, threshold and what else a cell has; b_beta starts at `hold`.
 
-    At 0, the paper's reading, a unit updates on half of its inputs until it has learned better.
-    Well above the size of the candidate (which is about 1) it retains until it has learned better.
+    At 0, the paper's start (appendix "Training Generalities"), a unit updates on half of its inputs
+    until it has learned better; well above the size of a candidate, about 1, it retains till then.
     """
     project = Linear(width, parts * state, key=key)
     bias = jnp.zeros(parts * state).at[state : 2 * state].set(checked_hold(hold))
