@@ -13,6 +13,7 @@ model, it is the reading's `threshold`.)
 
 import argparse
 import dataclasses
+import functools
 import json
 import time
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ def adopt(reading: Reading) -> None:
     if reading.scale == "one":
         build = AlphaCMRU.__init__
 
+        @functools.wraps(build)
         def start(self, width, state, **options):
             build(self, width, state, **options)
             weight = self.project.weight.at[:, 2 * state :].set(0.0)
