@@ -33,7 +33,7 @@ settings.load_profile("persistor")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small():
+def forget_programs():
     """What a file compiled leaves memory with it: all files together would fill gigabytes."""
     yield
     jax.clear_caches()
