@@ -47,7 +47,7 @@ class List:
             )
             print(f"  {name}  {outcome}")
         if not runs:
-            print("  none yet: persistor train parity --epsilon -1 --state 4 --steps 1500")
+            print("  none yet: persistor train parity --epsilon -1 --state 16 --steps 1500")
         return 0
 
 

@@ -90,7 +90,7 @@ class Train:
     hold: Annotated[
         float,
         arg(
-            help="b_beta at the start. The paper's is 0; at 10, units of bmru, cmru and "
+            help="b_beta at the start, 0 as we read the paper; at 10, units of bmru, cmru and "
             "alpha-cmru retain until they have learned to update."
         ),
     ] = 0.0

@@ -67,6 +67,8 @@ PERSISTOR_INLINE void with_width(int64_t width, F&& f) {
   switch (width) {
     case 1: return f(std::integral_constant<int64_t, 1>());
     case 4: return f(std::integral_constant<int64_t, 4>());
+    case 8: return f(std::integral_constant<int64_t, 8>());
+    case 16: return f(std::integral_constant<int64_t, 16>());
     case 32: return f(std::integral_constant<int64_t, 32>());
     default: return f(width);
   }
