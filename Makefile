@@ -22,9 +22,9 @@ lint: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 clean:
-	rm -rf $(VENV) build demo *.egg-info src/*.egg-info
+	rm -rf $(VENV) build demo *.egg-info src/*.egg-info src/persistor/kernels/*.so
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml setup.py $(wildcard src/persistor/kernels/*.cc src/persistor/kernels/*.h)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@

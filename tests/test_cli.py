@@ -70,8 +70,12 @@ def test_train_evaluate_inspect_list(capsys, tmp_path):
     listed = json.loads(capsys.readouterr().out)
     assert listed["runs"] == {result["run"]: result["test"]}
     assert "cmru" in listed["cells"]
+    (tmp_path / "runs" / "torn").mkdir()
+    (tmp_path / "runs" / "torn" / "experiment.json").write_text("{")
     assert call("list") == 0
-    assert result["run"] in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert result["run"] in listed
+    assert "torn  damaged: runs/torn/experiment.json is damaged" in listed
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,16 @@ def test_train_evaluate_inspect_list(capsys, tmp_path):
         (["train", "parity", "--anneal", "--cell", "lru"], "annealing needs"),
         (["train", "copy-first-discrete", "--length", "0"], "at least 1 step"),
         (["train", "copy-first-discrete", "--steps", "0"], "at least 1"),
+        (["train", "parity", "--cell", ""], "unknown cell"),
+        (["train", "parity", "--seed", str(2**32)], "between 0 and 4294967295"),
         (["evaluate", "nowhere"], "not a run folder"),
+        (["data", "show", "parity", "--picture", "x.foo"], "end it in .png"),
+        (["data", "show", "parity", "--picture", "nowhere/x.png"], "it is not there"),
+        (["report", "--page", "nowhere/x.md"], "it is not there"),
+        (["hardware", "yield", "runs/x", "--corner", "ss"], "--corner does nothing for a run"),
+        (["hardware", "yield", "cell", "--noise", "0.1"], "--noise does nothing for cell"),
+        (["hardware", "simulate", "ladder", "--everywhere"], "--everywhere does nothing"),
+        (["hardware", "power", "runs/x", "--widths", "0"], "from 1 on"),
         (["inspect", "."], "not a run folder"),
         (["reproduce"], "--list"),
         (["reproduce", "party"], "did you mean parity"),

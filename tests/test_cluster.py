@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 
 import pytest
 
 from persistor import Experiment, ModelSpec, Run, TrainingSpec
 from persistor.cli import main
-from persistor.paper.cluster import FILES, pack, sweep_cluster, unpack
+from persistor.paper.cluster import FILES, bring_home, pack, sweep_cluster, unpack
 from persistor.paper.sweep import sweep
 from persistor.tasks import CopyFirstDiscrete
 
@@ -89,6 +90,17 @@ def test_a_run_travels_as_its_files(tmp_path):
     (tmp_path / "there").mkdir()
     unpack(files, tmp_path / "there")
     assert pack(tmp_path / "there") == files
+
+
+def test_a_late_slice_does_not_undo_a_finished_run(tmp_path):
+    run = Run.create(SHORT, tmp_path)
+    run.note({"step": 8})
+    run.finish({"steps": 8})
+    done = pack(run.path)
+    late = Future()
+    late.set_result({**done, "progress.jsonl": b""})
+    assert bring_home(late, run).outcome == "done"
+    assert pack(run.path) == done
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere"])

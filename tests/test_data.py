@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import http.server
 import io
@@ -402,6 +403,16 @@ def test_a_download_goes_on_where_it_stopped(publisher, folder):
     assert os.listdir(folder / "thing") == ["file.bin"]
     fetch(data)
     assert len(handler.asked) == 2
+
+
+def test_two_processes_do_not_write_one_download(publisher, folder):
+    _, url = publisher
+    lay(folder, {"thing/file.bin.part": b""})
+    with (folder / "thing" / "file.bin.part").open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(PersistorError, match="another process"):
+            fetch(set_of(f"{url}/file.bin"))
+    assert fetch(set_of(f"{url}/file.bin"))
 
 
 @pytest.mark.parametrize("knows_ranges", [True, False])

@@ -58,6 +58,13 @@ def test_a_resumed_run_begins_with_what_was_noted_before(run):
     assert [step for step, _ in points(read(run.path)["accuracy"])] == [64, 300]
 
 
+def test_nothing_is_touched_before_the_first_update(run):
+    (run.path / NAME).write_bytes(b"curves")
+    with EventFile(run):
+        pass
+    assert (run.path / NAME).read_bytes() == b"curves"
+
+
 @pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     options = ["--length", "5", "--width", "8", "--steps", "65", "--batch", "4", "--tensorboard"]
@@ -70,3 +77,7 @@ def test_the_command(tmp_path, capsys):
     lines = (found.parent / "progress.jsonl").read_text().splitlines()
     noted = [(json.loads(line)["step"], json.loads(line)["loss"]) for line in lines]
     assert points(read(found.parent)["loss"]) == noted
+    written = found.read_bytes()
+    with pytest.raises(SystemExit):
+        main(command)
+    assert found.read_bytes() == written

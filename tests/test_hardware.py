@@ -295,6 +295,7 @@ def test_yield_of_a_model_falls_with_noise():
     assert outcome[0]["chips"] == 20
     assert outcome[0]["model"] == outcome[1]["model"]
     assert outcome[1]["yield"] <= outcome[0]["yield"]
+    assert outcome[1]["mean accuracy"] != outcome[0]["mean accuracy"]
 
 
 # Transistors.

@@ -10,7 +10,7 @@ import persistor
 ROOT = Path(persistor.__file__).parent
 # Each layer may import from those before it.
 LAYERS = [
-    {"errors", "memory"},
+    {"errors", "memory", "machine"},
     {"files"},
     {"data"},
     {"arrays"},
@@ -36,12 +36,13 @@ LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 
 def imported(path):
     for node in ast.walk(ast.parse(path.read_text())):
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.module
-            and node.module.startswith("persistor.")
-        ):
-            yield node.module.split(".")[1]
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name.split(".")[1] for name in names if name.startswith("persistor."))
 
 
 def test_imports_point_one_way():

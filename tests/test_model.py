@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from persistor import CELLS, Backbone, Dense, Indexed, Pooling
+from persistor import CELLS, Backbone, Dense, Indexed, PersistorError, Pooling
 from persistor.experiment import ModelSpec, build_cell
 from persistor.model.positions import compact_encoding, sinusoid
 from persistor.sequence import inside
@@ -103,6 +103,28 @@ def test_padding_changes_nothing(pooling, inputs):
     short, _ = call(model, Dense(x[:, :7]))
     padded, _ = call(model, Dense(x), lengths=jnp.array([7, 7, 7]))
     close(padded, short)
+
+
+def test_a_stream_goes_on_after_padding(inputs):
+    model = build(("cmru", "lru"), Pooling.MEAN, encoding=0)
+    x, lengths = inputs.dense(), jnp.array([4, 6, 0])
+    whole, _ = call(model, Dense(x[:, :10]))
+    _, memory = call(model, Dense(x[:, :6]), lengths=lengths)
+    assert jnp.all(memory.position == lengths)
+    rest = jnp.stack([x[i, n : n + 4] for i, n in enumerate((4, 6, 0))])
+    ended, after = call(model, Dense(rest), memory)
+    close(ended[1], whole[1])
+    close(ended[0], call(model, Dense(x[:1, :8]))[0][0])
+    assert after.position.tolist() == [8, 10, 4]
+    nothing, _ = call(model, Dense(x), lengths=jnp.zeros(3, int))
+    assert jnp.isfinite(nothing).all()
+
+
+def test_with_positions_a_stream_cannot_go_on_from_several(inputs):
+    model = build(("cmru",), Pooling.LAST)
+    _, memory = call(model, inputs, lengths=jnp.array([4, 6, 5]))
+    with pytest.raises(PersistorError, match="different positions"):
+        call(model, inputs, memory)
 
 
 def test_epsilon_moves_in_every_cumulative_cell_and_is_not_trained():

@@ -139,6 +139,15 @@ def entry_of(comparison, label):
     return entry
 
 
+def test_longer_runs_than_the_papers_do_not_stand_for_it():
+    outcomes = measured("parity", [1.0, 1.0], cell="lru") + measured(
+        "parity", [0.5], 2.0, cell="lru"
+    )
+    entry = entry_of(compare(table("parity"), outcomes), "lru")
+    assert entry.values == (1.0, 1.0)
+    assert entry.budget == 1
+
+
 @pytest.mark.parametrize(
     ("values", "verdict", "chance"),
     [

@@ -18,7 +18,7 @@ from persistor.report.page import page
 from persistor.sequence import Dense
 from persistor.showing import spread
 from persistor.tasks import SMNIST, CopyFirstDiscrete, CopyFirstNoisy, Parity, own_task
-from persistor.training import Run, load_best
+from persistor.training import Run
 from persistor.training.checkpoint import save_arrays
 
 
@@ -70,7 +70,7 @@ def watched(written):
 
 def streamed(run, example):
     """The states of every block after every step, one step of the stream after another."""
-    model = load_best(run)
+    model = run.model()
     batch = spread(run.experiment.task.split("test"), states.EXAMPLES)
     inputs = batch.inputs.dense()[example]
     steps = len(inputs) if batch.lengths is None else int(batch.lengths[example])

@@ -35,7 +35,7 @@ _HOMES = {
     "persistor.sequence": ("Dense", "Indexed"),
     "persistor.tasks": ("TASKS",),
     "persistor.theory": ("gradient_flow", "quantisation_limit", "state_space_form"),
-    "persistor.training": ("Run", "evaluate", "load_best", "train"),
+    "persistor.training": ("Run", "evaluate", "train"),
     "persistor.transition": ("Affine", "Saturating"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -14,7 +14,7 @@ from persistor.experiment import Experiment, ModelSpec, TrainingSpec
 from persistor.inspection import first_batch, trace
 from persistor.paper.tables import Published, table
 from persistor.tasks import CopyFirstDiscrete, Parity
-from persistor.training import Run, load_best, train
+from persistor.training import Run, train
 from persistor.training.evaluation import scores_at, steps_of
 
 PARITY_STEPS, PARITY_STATE = 1500, 16  # the paper has one unit and 35,000 steps
@@ -62,7 +62,7 @@ def _published(name: str, **row: str) -> Published:
 
 def accuracy_by_length(run: Run) -> list[float]:
     """Test accuracy of a parity run, by the length of the string."""
-    task, model = run.experiment.task, load_best(run)
+    task, model = run.experiment.task, run.model()
     split = task.split("test")
     indices = jnp.arange(split.size, dtype=jnp.int32)
     table = model.table(steps_of(split))
@@ -104,7 +104,7 @@ def draw_trajectory(rows: list[Row], path: Path) -> None:
     axes[0].step(np.arange(len(bits)), bits, where="mid", color="0.3")
     axes[0].set(ylabel="bit", title="states while they read bits, a line a unit")
     for ax, row in zip(axes[1:], rows, strict=True):
-        states = np.asarray(trace(load_best(row.run), batch)[0].states)[0]
+        states = np.asarray(trace(row.run.model(), batch)[0].states)[0]
         ax.step(np.arange(len(bits)), np.real(states), where="mid")
         ax.set_ylabel(row.what.removeprefix("parity, ").replace(" epsilon", "\nepsilon"))
     axes[-1].set_xlabel("step")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib.metadata import version
 
 import jax
 
 from persistor import kernels
+from persistor.machine import processors
 
 PACKAGES = ("persistor", "jax", "jaxlib", "equinox", "optax", "numpy")
 
@@ -20,7 +20,7 @@ def examine() -> dict[str, str | int]:
         "engine": engine,
         "reason": reason,
         "backend": jax.default_backend(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores(),
+        "cores": processors(),
         "machine": f"{platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
         **{package: version(package) for package in PACKAGES},
@@ -35,8 +35,3 @@ def engine_here() -> tuple[str, str]:
     if library.variant is None:
         return "sequential", f"{library.reason}; install a compiler, then persistor again"
     return f"native ({library.variant})", library.reason
-
-
-def cores() -> int:
-    """The number of processors, where the system does not say which ones are ours."""
-    return os.cpu_count() or 1

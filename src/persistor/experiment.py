@@ -24,6 +24,23 @@ from persistor.tasks import KINDS, Task
 LATER = {"levels": None, "mismatch": 0.0, "noise": 0.0, "hold": 0.0}
 
 
+def _settle(spec: ModelSpec | TrainingSpec) -> None:
+    """Make numbers what their fields say: 1 and 1.0 are one experiment, with one name."""
+    for field_ in dataclasses.fields(spec):
+        kind, value = str(field_.type).split(" | ")[0], getattr(spec, field_.name)
+        if kind == "float" and value is not None:
+            object.__setattr__(spec, field_.name, float(value))
+        elif kind == "int" and not isinstance(value, int | None):
+            raise PersistorError(f"{field_.name} is {value}; it must be a whole number")
+
+
+def checked_seed(seed: int) -> int:
+    """A seed: one of the 2^32 that JAX tells apart."""
+    if not 0 <= seed < 2**32:
+        raise PersistorError(f"seed is {seed}; it must lie between 0 and {2**32 - 1}")
+    return seed
+
+
 @dataclass(frozen=True)
 class ModelSpec:
     """What to build. With several cells, the blocks take them by turns (a hybrid stack)."""
@@ -41,6 +58,7 @@ class ModelSpec:
     hold: float = 0.0
 
     def __post_init__(self):
+        _settle(self)
         for name in self.cells:
             if name not in CELLS:
                 raise unknown("cell", name, CELLS)
@@ -119,6 +137,7 @@ class TrainingSpec:
     patience: int = 100
 
     def __post_init__(self):
+        _settle(self)
         for name in ("steps", "batch", "evaluate_every", "valid_batches", "patience"):
             if getattr(self, name) < 1:
                 raise PersistorError(f"{name} is {getattr(self, name)}; it must be at least 1")
@@ -140,8 +159,7 @@ class Experiment:
             )
         if self.training.anneal and self.model.epsilon != 1:
             raise PersistorError("annealing sets epsilon itself, from 1 to 0; leave epsilon out")
-        if self.seed < 0:
-            raise PersistorError(f"seed is {self.seed}; it must not be negative")
+        checked_seed(self.seed)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; `from_json` is its inverse."""
@@ -166,7 +184,7 @@ class Experiment:
                 training=TrainingSpec(**value["training"]),
                 seed=value["seed"],
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PersistorError(f"this is not the description of an experiment: {error}") from None
 
     @property

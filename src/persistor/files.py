@@ -8,9 +8,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from persistor.errors import PersistorError
+
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -49,11 +51,23 @@ def writing(folder: Path) -> Iterator[None]:
             reason = "the disk is full; make room and run the same command again"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             reason = "it may not be written to; choose another folder"
+        elif error.errno == errno.ENOENT:
+            reason = "it is not there; make it, or choose another folder"
+        elif error.errno == errno.EISDIR:
+            reason = "there is a folder where the file should go"
         else:
             raise
         raise PersistorError(
             f"cannot write to {folder}: {reason} (what was saved stands)"
         ) from None
+
+
+def save_figure(figure: Any, path: Path, dpi: int) -> None:
+    """Write a figure of matplotlib's; the end of the name says in which form."""
+    if path.suffix not in PICTURES:
+        raise PersistorError(f"{path} names no picture; end it in {', '.join(PICTURES)}")
+    with writing(path.parent):
+        figure.savefig(path, dpi=dpi)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 from persistor.arrays import Array, Bool, Float, Inexact
 from persistor.cells import Ladder
 from persistor.errors import PersistorError
+from persistor.files import save_figure
 from persistor.model import Backbone
 from persistor.sequence import inside
 from persistor.tasks import Batch
@@ -160,7 +161,7 @@ def draw(traces: list[BlockTrace], title: str, path: Path) -> None:
         row[2].set_ylim(1e-12, 10)
         row[2].set(xlabel="step t", ylabel="|dh_T / dh_t|", title="gradient flow, a line a unit")
     figure.suptitle(title)
-    figure.savefig(path, dpi=140)
+    save_figure(figure, path, dpi=140)
 
 
 def look(model: Backbone, batch: Batch) -> tuple[list[BlockTrace], list[UnitReport]]:

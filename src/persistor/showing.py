@@ -7,6 +7,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
+from persistor.files import save_figure
 from persistor.tasks import Batch, Split, Task
 
 COLUMNS = 4
@@ -47,7 +48,7 @@ def draw(task: Task, title: str, split: Split, examples: int, path: Path) -> Non
             ax.plot(steps[:length], linewidth=0.8)
         ax.set_title(target(task, batch, i), fontsize="small")
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path, dpi=110)
 
 
 def spread(split: Split, examples: int) -> Batch:

@@ -64,6 +64,8 @@ def unroll(
     `lengths`: steps at or beyond a sequence's length retain, so the last state is the state at its
     end. `resets`: where true, a step begins from a zero state, as if a sequence began there.
     """
+    if jax.tree.leaves(transitions)[0].shape[-2] == 0:
+        return jnp.zeros((*first.shape[:-1], 0, first.shape[-1]), first.dtype), first
     if resets is not None:
         transitions = transitions.reset_where(resets[..., None])
     if lengths is not None:

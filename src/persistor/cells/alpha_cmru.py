@@ -12,7 +12,6 @@ from persistor.cells.cell import Cell
 from persistor.cells.epsilon import checked_epsilon, update_decay
 from persistor.cells.hysteresis import projection, update_gate
 from persistor.layers import Linear
-from persistor.sequence import Sequence
 from persistor.surrogate import sign
 from persistor.transition import Affine
 
@@ -51,7 +50,3 @@ class AlphaCMRU(Cell):
         candidate, threshold, scale = jnp.split(p, 3, axis=-1)
         z = update_gate(candidate, threshold)
         return Affine(update_decay(z, self.epsilon), z * sign(candidate) * scale)
-
-    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
-        """The state itself."""
-        return states

@@ -11,7 +11,6 @@ from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.hysteresis import projection, update_gate
 from persistor.layers import Linear, over
-from persistor.sequence import Sequence
 from persistor.surrogate import sign
 from persistor.transition import Affine
 
@@ -44,7 +43,3 @@ class BMRU(Cell):
         candidate, threshold = jnp.split(p, 2, axis=-1)
         z = update_gate(candidate, threshold)
         return Affine(1.0 - z, z * sign(candidate) * over(self.scale, z))
-
-    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
-        """The state itself."""
-        return states

@@ -23,7 +23,8 @@ class Cell(eqx.Module):
     """A recurrent cell: it maps an input to a transition of its state.
 
     A new cell gives `project` (a linear map of the input, all projections side by side), `gate`
-    (elementwise, from projections to the transition) and `read` (from states to outputs).
+    (elementwise, from projections to the transition) and, if it is more, `read` (from states to
+    outputs).
     Everything else follows from these and is final. Leading axes of the input are free: a single
     sequence (t, m) and a batch (b, t, m) both work.
 
@@ -40,9 +41,9 @@ class Cell(eqx.Module):
     def gate(self, p: Float[Array, "*s p"]) -> Transition:
         """The transition, from the projections of an input; elementwise in the units."""
 
-    @abstractmethod
     def read(self, states: Inexact[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
-        """The outputs, from the states and the inputs that led to them."""
+        """The outputs, from the states and the inputs that led to them: the states themselves."""
+        return states
 
     def kernel_parameters(self) -> Float[Array, "q d"]:
         """What the kernel needs besides projections: nothing."""
@@ -98,6 +99,8 @@ class Cell(eqx.Module):
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """As `states`, from the projections of the inputs: gates and the recurrence."""
         first = self.first(projections.batch) if first is None else first
+        if jnp.iscomplexobj(first) != jnp.issubdtype(self.state_dtype, jnp.complexfloating):
+            raise PersistorError(f"first is {first.dtype}; this cell's state is {self.state_dtype}")
         if self._is_native(engine, projections, first):
             return fused_unroll(
                 self.kernel or "",
@@ -120,7 +123,7 @@ class Cell(eqx.Module):
         if self.kernel is not None:
             parameters = self.kernel_parameters()
             given = [*jax.tree.leaves(projections), first, *([parameters] * (parameters.size > 0))]
-            refusal = kernels.refusal(*given)
+            refusal = kernels.refusal(*given) if projections.steps else "there are no steps"
         if engine == "native" and refusal is not None:
             raise PersistorError(f"the native engine cannot be used here: {refusal}")
         return refusal is None

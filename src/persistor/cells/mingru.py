@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.layers import Linear
-from persistor.sequence import Sequence
 from persistor.transition import Affine
 
 
@@ -35,7 +34,3 @@ class MinGRU(Cell):
         gate, candidate = jnp.split(p, 2, axis=-1)
         z = jax.nn.sigmoid(gate)
         return Affine(1.0 - z, z * candidate)
-
-    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
-        """The state itself."""
-        return states

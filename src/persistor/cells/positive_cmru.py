@@ -10,7 +10,6 @@ from persistor.arrays import Array, Float, Key
 from persistor.cells.circuit import CircuitCell
 from persistor.cells.epsilon import checked_epsilon, update_decay
 from persistor.layers import over
-from persistor.sequence import Sequence
 from persistor.surrogate import heaviside
 from persistor.transition import Affine
 
@@ -52,7 +51,3 @@ class PositiveCMRU(CircuitCell):
         kept = jnp.broadcast_to(self.epsilon, (self.state,))
         target = heaviside(p) - over(kept, p) / 2
         return Affine(update_decay(z, self.epsilon), z * target * over(self.scale, z))
-
-    def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
-        """The state itself."""
-        return states

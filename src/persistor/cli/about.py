@@ -11,7 +11,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from persistor.cli.shared import Json, Runs
-from persistor.errors import unknown
+from persistor.errors import PersistorError, unknown
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,19 @@ class List:
         """List everything."""
         from persistor.cells import CELLS
         from persistor.tasks import TASKS
-        from persistor.training import all_runs, runs_folder
+        from persistor.training import Run, runs_folder
 
         cells = {name: (kind.__doc__ or "").split("\n")[0] for name, kind in CELLS.items()}
         tasks = {name: {"summary": t.summary, "steps": t.steps} for name, t in TASKS.items()}
         folder = runs_folder(self.runs)
-        runs = {run.path.name: (run.result or {}).get("test") for run in all_runs(folder)}
+        runs, damaged = {}, {}
+        for path in sorted(description.parent for description in folder.glob("*/experiment.json")):
+            try:
+                runs[path.name] = (Run.open(path).result or {}).get("test")
+            except PersistorError as error:
+                damaged[path.name] = str(error)
         if self.json:
-            print(json.dumps({"cells": cells, "tasks": tasks, "runs": runs}))
+            print(json.dumps({"cells": cells, "tasks": tasks, "runs": runs, "damaged": damaged}))
             return 0
         print("cells")
         for name, text in cells.items():
@@ -46,6 +51,8 @@ class List:
                 "unfinished" if test is None else " ".join(f"{k} {v:.4f}" for k, v in test.items())
             )
             print(f"  {name}  {outcome}")
+        for name, reason in damaged.items():
+            print(f"  {name}  damaged: {reason}")
         if not runs:
             print("  none yet: persistor train parity --epsilon -1 --state 16 --steps 1500")
         return 0

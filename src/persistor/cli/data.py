@@ -92,7 +92,6 @@ class DataShow:
         """Print, or draw."""
         use_data_folder(self.data_dir)
         from persistor import showing
-        from persistor.files import writing
         from persistor.tasks import TASKS
         from persistor.tasks.task import SPLITS
 
@@ -113,8 +112,7 @@ class DataShow:
                 print("\n\n".join(f"[{target}] {text}" for target, text in found))
             return 0
         path = self.picture or Path(f"{self.task}.png")
-        with writing(path.parent):
-            showing.draw(task, f"{self.task}, {self.split}", split, self.examples, path)
+        showing.draw(task, f"{self.task}, {self.split}", split, self.examples, path)
         print(json.dumps({"picture": str(path)}) if self.json else f"picture: {path}")
         return 0
 

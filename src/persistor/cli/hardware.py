@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,13 @@ class Simulated:
         conditions = Conditions(self.corner, self.temperature, self.supply, self.seed)
         return Bench(find_models(self.pdk), conditions, limit=self.limit, report=report)
 
+    def refuse(self, target: str, *options: str) -> None:
+        """Say of an option that was given and would do nothing that it would do nothing."""
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in options:
+            if getattr(self, name) != usual[name]:
+                raise PersistorError(f"--{name} does nothing for {target}; leave it out")
+
     def show(self, value: dict[str, Any], text: str) -> int:
         """Print a result, for a program or for a person."""
         print(json.dumps(value) if self.json else text)
@@ -65,9 +73,8 @@ def load(where: Path, runs: Path | None):
     """The deployment of a trained run, and its task."""
     run = open_run(where, runs)
     from persistor.hardware.deployment import Deployment
-    from persistor.training import load_best
 
-    return Deployment.of(load_best(run)), run
+    return Deployment.of(run.model()), run
 
 
 def weights_of(deployment, choice: str):
@@ -233,6 +240,8 @@ class Simulate(Simulated):
         from persistor.hardware.circuit import Bistable, Ladder
         from persistor.progress import Counter
 
+        if self.target != "cell":
+            self.refuse(self.target, "everywhere", "retain")
         if self.target == "ladder":
             ladder = Ladder(self.levels)
             pieces = measure.climb(ladder)
@@ -341,6 +350,8 @@ class Power(Simulated):
         from persistor.hardware import power
         from persistor.hardware.deployment import inside
 
+        if not self.widths or min(self.widths) < 1:
+            raise PersistorError("widths are one or more numbers of units, from 1 on")
         if self.target == "ladder":
             rows = power.of_ladder(self.levels, self.bench())
         elif self.target == "cell":
@@ -387,6 +398,7 @@ class Yield(Simulated):
         if min(self.chips, self.seeds) < 2:
             raise PersistorError("a spread needs at least 2 chips and 2 seeds")
         if self.target in ("cell", "ladder"):
+            self.refuse(self.target, "noise", "seed", "examples")
             with Counter("seeds") as count:
                 if self.target == "cell":
                     outcome = chips.of_cell(self.bench(), self.seeds, self.chips, count)
@@ -395,6 +407,7 @@ class Yield(Simulated):
                         self.levels, self.bench(), self.seeds, self.chips, count
                     )
         else:
+            self.refuse("a run", "corner", "temperature", "supply", "seed", "pdk", "limit", "seeds")
             deployment, run = load(Path(self.target), self.runs)
             batch = first_batch(run.experiment.task, self.examples)
             objective = run.experiment.task.objective

@@ -94,9 +94,10 @@ class Reproduce:
 
     def _train(self, work: Any, folder: Path) -> tuple[dict[str, str], bool]:
         """Train what has no outcome yet: what failed and why, and whether somebody stopped it."""
+        from persistor.machine import processors
         from persistor.paper.cluster import sweep_cluster
         from persistor.paper.outcomes import find_outcomes
-        from persistor.paper.sweep import processors, sweep
+        from persistor.paper.sweep import sweep
         from persistor.progress import SweepWatcher
 
         done = {outcome.experiment for outcome in find_outcomes(folder)[0]}

@@ -145,7 +145,8 @@ class Train:
         encoding = 0 if self.deployable else width if self.encoding is None else self.encoding
         annealed = self.deployable and self.levels is None
         circuit = "positive-cmru" if annealed else "ladder"
-        cells = circuit if self.deployable else self.cell or "cmru"
+        chosen = "cmru" if self.cell is None else self.cell
+        cells = circuit if self.deployable else chosen
         model = ModelSpec(
             cells=tuple(cells.split(",")),
             state=task.state if self.state is None else self.state,
@@ -201,6 +202,8 @@ class Train:
                     events.update()
 
             result = train(run, remat=self.remat, watch=watch, should_stop=stop.asked)
+            if events is not None:
+                events.update()  # a run that was finished before has its curves too
         if result is None:
             again = "run the same command again to go on"
             print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)
@@ -234,11 +237,11 @@ class Evaluate:
         use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
         from persistor.progress import Counter
-        from persistor.training import evaluate, load_best
+        from persistor.training import evaluate
 
         own = run.experiment.task
         tasks = [own.with_length(length) for length in self.lengths] or [own]
-        model = load_best(run)
+        model = run.model()
         metric = own.objective.metric
         results = []
         for length, task in zip(self.lengths or (None,), tasks, strict=True):
@@ -278,16 +281,13 @@ class Inspect:
         use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
         from persistor import inspection
-        from persistor.files import writing
-        from persistor.training import load_best
 
         task = run.experiment.task
         task = task if self.length is None else task.with_length(self.length)
         batch = inspection.first_batch(task.split("test"), self.examples)
-        traces, reports = inspection.look(load_best(run), batch)
+        traces, reports = inspection.look(run.model(), batch)
         path = self.picture or run.path / "inspect.png"
-        with writing(path.parent):
-            inspection.draw(traces, run.path.name, path)
+        inspection.draw(traces, run.path.name, path)
         if self.json:
             units = inspection.as_json(reports)
             print(json.dumps({"run": run.path.name, "units": units, "picture": str(path)}))
@@ -327,21 +327,21 @@ class Sample:
         run = open_run(self.run_folder, self.runs)
         import jax
 
+        from persistor.experiment import checked_seed
         from persistor.sampling import sample
         from persistor.tasks.task import NextToken
-        from persistor.training import load_best
 
         task: Any = run.experiment.task
         if not isinstance(task.objective, NextToken):
             raise PersistorError(f"{run.path.name} predicts no text; train shakespeare, say")
         stream = sample(
-            load_best(run),
+            run.model(),
             task.letters,
             self.prompt,
             self.count,
             temperature=self.temperature,
             window=task.length,
-            key=jax.random.key(self.seed),
+            key=jax.random.key(checked_seed(self.seed)),
         )
         if self.json:
             print(json.dumps({"run": run.path.name, "text": self.prompt + "".join(stream)}))

@@ -64,7 +64,7 @@ def fingerprint(path: Path) -> str:
     """A few digits that change when the file, or any file of the folder, is another."""
     digest = hashlib.sha256()
     for name in sorted(_files(path)) if path.is_dir() else [""]:
-        facts = os.stat(os.path.join(path, name) if name else path)
+        facts = os.lstat(os.path.join(path, name)) if name else os.stat(path)
         line = f"{name} {facts.st_size} {facts.st_mtime_ns}\n"
         digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import os
 import urllib.error
@@ -46,6 +47,21 @@ def download(file: File, path: Path, report: Report = silent) -> None:
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
+    with writing(path.parent):
+        held = part.open("ab")
+    with held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise PersistorError(
+                f"{file.name} is being fetched by another process; try again when it is there"
+            ) from None
+        if not path.exists():  # or another process brought it just now
+            _bring(file, part, path, report)
+
+
+def _bring(file: File, part: Path, path: Path, report: Report) -> None:
+    """Receive a file as `part`, and give it its name if it is the right one."""
     try:
         _receive(file, part, report)
     except (OSError, http.client.HTTPException) as error:

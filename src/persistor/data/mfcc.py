@@ -25,8 +25,8 @@ RANGE = 80.0  # decibels
 STEPS = 1 + SAMPLE_RATE // HOP  # of one second
 
 
-def mfcc(signal: NDArray[np.floating], sample_rate: int = SAMPLE_RATE) -> NDArray[np.float32]:
-    """Coefficients (..., 1 + samples // 160, 13) of signals (..., samples)."""
+def mfcc(signal: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Coefficients (..., 1 + samples // 160, 13) of signals (..., samples) at 16 kHz."""
     signal = np.asarray(signal, np.float32)
     if signal.ndim == 0 or signal.shape[-1] == 0:
         raise PersistorError("the signal has no samples")
@@ -34,7 +34,7 @@ def mfcc(signal: NDArray[np.floating], sample_rate: int = SAMPLE_RATE) -> NDArra
     frames = np.lib.stride_tricks.sliding_window_view(np.pad(signal, ends), WINDOW, axis=-1)
     spectrum = np.fft.rfft(frames[..., ::HOP, :] * _hann())
     power = np.square(spectrum.real) + np.square(spectrum.imag)
-    level = 10 * np.log10(np.maximum(power @ _mel(sample_rate), np.float32(QUIETEST)))
+    level = 10 * np.log10(np.maximum(power @ _mel(), np.float32(QUIETEST)))
     level = np.maximum(level, level.max((-2, -1), keepdims=True) - np.float32(RANGE))
     return level @ _cosines()
 
@@ -45,11 +45,11 @@ def _hann() -> NDArray[np.float32]:
 
 
 @functools.cache
-def _mel(sample_rate: int) -> NDArray[np.float32]:
+def _mel() -> NDArray[np.float32]:
     """Triangles of equal area on Slaney's scale: linear below 1 kHz, logarithmic above."""
-    top = _to_mel(np.array(sample_rate / 2))
+    top = _to_mel(np.array(SAMPLE_RATE / 2))
     corners = _to_hertz(np.linspace(0, top, BANDS + 2))
-    bins = np.fft.rfftfreq(WINDOW, 1 / sample_rate)[:, None]
+    bins = np.fft.rfftfreq(WINDOW, 1 / SAMPLE_RATE)[:, None]
     rising = (bins - corners[:-2]) / np.diff(corners)[:-1]
     falling = (corners[2:] - bins) / np.diff(corners)[1:]
     triangles = np.maximum(0, np.minimum(rising, falling))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import multiprocessing
-import os
 import shutil
 import signal
 from collections import deque
@@ -20,6 +19,7 @@ from typing import TypeVar
 
 from persistor.errors import PersistorError
 from persistor.files import write_atomically, writing
+from persistor.machine import processors
 
 Report = Callable[[int, int], None]  # hears (done, total)
 A = TypeVar("A")
@@ -34,7 +34,7 @@ def in_order(
     work: Callable[[A], B], items: Iterable[A], processes: int | None = None
 ) -> Generator[B]:
     """`map(work, items)` in processes, a few items ahead of the reader; all cores by default."""
-    processes = processes or os.cpu_count() or 1
+    processes = processes or processors()
     if processes == 1:
         yield from map(work, items)
         return

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from persistor.errors import PersistorError
 from persistor.hardware.circuit import Bistable, Ladder, Size, Sizes
 from persistor.hardware.mirrors import Mirrors, Weights
 from persistor.hardware.spice import Job
@@ -252,6 +253,8 @@ def ladder_bench(ladder: Ladder, supply: float, points: list, sizes: Sizes) -> N
 
 def staircase(levels: np.ndarray, period: float) -> list[tuple[float, float]]:
     """Points of an input that holds each level for a period, with ramps between them."""
+    if period <= RAMP:
+        raise PersistorError(f"period is {period:g} s; inputs take {RAMP:g} s to change: be slower")
     points = [(0.0, float(levels[0]))]
     for i, level in enumerate(levels):
         if i:

@@ -17,7 +17,7 @@ from persistor.hardware.variation import spread_of
 
 LEAKAGE = 1e-4  # nA: a closed switch at 27 C, simulated
 WEAK_INVERSION = 5.0  # nA: above it the mirrors leave the subthreshold law
-RAMP = 0.06  # pF at node x: gates of two switches and the drains around it
+NODE = 0.06  # pF at node x: gates of two switches and the drains around it
 DRAIN = 4e-4  # pF more for the drain of every unit device of a weight, simulated
 
 
@@ -112,7 +112,7 @@ def decision_time(design: Design) -> Finding | None:
     if design.ladder is not None:
         return None
     drains = 0 if design.layer is None else int(Weights.of(design.layer).devices_at_x().max())
-    time = 1e-3 * (RAMP + DRAIN * drains) * 1.8 / (0.1 * design.cell.width)
+    time = 1e-3 * (NODE + DRAIN * drains) * 1.8 / (0.1 * design.cell.width)
     return _at_least(
         "decision time",
         "period",

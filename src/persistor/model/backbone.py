@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
+from persistor.errors import PersistorError
 from persistor.layers import MLP, Linear
 from persistor.model.block import Block, Mean
 from persistor.model.positions import Encoding, compact_encoding, sinusoid
@@ -55,7 +56,7 @@ class Residual(eqx.Module):
 class Memory(eqx.Module):
     """Everything a model carries from one chunk of a stream to the next."""
 
-    position: Int[Array, ""]
+    position: Int[Array, ""] | Int[Array, "*b"]  # by sequence, once their lengths have differed
     cells: tuple[Inexact[Array, "*b d"], ...]
     total: Float[Array, "*b m"]  # sum of the last block's outputs, for mean pooling
 
@@ -97,8 +98,14 @@ class Backbone(eqx.Module):
         """The positional encoding of the first `steps` steps, made small once for many calls."""
         return compact_encoding(steps, self.encoding)
 
-    def _table_from(self, start: Int[Array, ""], steps: int) -> Encoding:
+    def _table_from(self, start: Int[Array, "..."], steps: int) -> Encoding:
         """The positional encoding from a position on that may be traced."""
+        if start.ndim and self.encoding:
+            raise PersistorError(
+                "these sequences stopped at different positions, and a model with positions can "
+                "only go on from one; leave lengths out, or train with encoding 0"
+            )
+        start = start if not start.ndim else jnp.zeros((), start.dtype)
         return Encoding(sinusoid(jnp.arange(steps, dtype=jnp.int32) + start, self.encoding))
 
     def first(self, batch: tuple[int, ...] = ()) -> Memory:
@@ -163,14 +170,14 @@ class Backbone(eqx.Module):
         steps: int,
     ) -> tuple[Float[Array, "*b m"] | Float[Array, "*b t m"], Float[Array, "*b m"], Array]:
         """What the decoder reads, the running total, and the position after these steps."""
-        position = memory.position + steps
+        count = jnp.asarray(steps) if lengths is None else lengths
+        position = memory.position + count
         if self.pooling is Pooling.LAST:
             return y[..., -1, :], memory.total, position
         if self.pooling is Pooling.NONE:
             return y, memory.total, position
-        count = jnp.asarray(steps) if lengths is None else lengths[..., None]
-        total = memory.total + count.astype(y.dtype) * y[..., 0, :]
-        return total / (memory.position + count).astype(y.dtype), total, position
+        total = memory.total + _over_features(count, y) * y[..., 0, :]
+        return total / _over_features(jnp.maximum(position, 1), y), total, position
 
     def step(self, x: Float[Array, "*b i"], memory: Memory) -> tuple[Float[Array, "*b o"], Memory]:
         """One step of a stream: the prediction as if the sequence ended here, and the memory."""
@@ -198,6 +205,11 @@ def mean_over(lengths: Int[Array, "*b"] | None) -> Mean:
         return kept.sum(-2, keepdims=True) / count
 
     return mean
+
+
+def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float[Array, "..."]:
+    """A count, of all sequences or of each, as a factor of what has a last axis of features."""
+    return (count[..., None] if count.ndim else count).astype(y.dtype)
 
 
 def _epsilons(model: Backbone) -> list:

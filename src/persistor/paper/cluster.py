@@ -88,7 +88,7 @@ def sweep_cluster(
                 running[future] = run
             for future in [future for future in running if future.done()]:
                 run = running.pop(future)
-                news = _bring_home(future, run)
+                news = bring_home(future, run)
                 watch(news)
                 if news.outcome == "failed":
                     failures[run.experiment.name] = news.reason
@@ -101,11 +101,12 @@ def sweep_cluster(
     return failures
 
 
-def _bring_home(future: Any, run: Run) -> News:
+def bring_home(future: Any, run: Run) -> News:
     """What became of a slice, with the run's files brought up to date."""
     try:
         with run.locked():
-            unpack(future.result(), run.path)
+            if run.result is None:  # or another process ended it meanwhile
+                unpack(future.result(), run.path)
     except PersistorError as error:
         return News(run.experiment, outcome="failed", reason=str(error))
     except Exception as error:

@@ -183,9 +183,11 @@ def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | No
         found = by_row.get(_as_published(row.experiment()), [])
     except PersistorError:  # a task that is not registered
         return Entry(row, (), None)
+    full = row.experiment().training.steps
     if budget is not None:
         steps = row.experiment(budget=budget).training.steps
         found = [o for o in found if o.experiment.training.steps == steps]
+    found = [o for o in found if o.experiment.training.steps <= full]  # longer is no measure of it
     if not found:
         return Entry(row, (), None)
     steps, version = max(map(_kind, found))
@@ -195,7 +197,7 @@ def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | No
     return Entry(
         row,
         tuple(o.value for o in chosen),
-        steps / row.experiment().training.steps,
+        steps / full,
         version if version not in ("", speech.PUBLISHED) else None,
     )
 

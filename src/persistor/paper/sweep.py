@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from persistor.errors import PersistorError
 from persistor.experiment import Experiment
+from persistor.machine import processors
 
 PATIENCE = 0.2  # seconds between two looks at whether to stop
 
@@ -34,13 +35,6 @@ class News:
     step: int = 0
     outcome: str | None = None  # done, stopped or failed
     reason: str = ""
-
-
-def processors() -> int:
-    """How many processors are ours."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def sweep(

@@ -15,7 +15,7 @@ from persistor.inspection import BlockTrace, trace
 from persistor.sequence import Indexed
 from persistor.showing import spread, target
 from persistor.tasks import Batch, Task
-from persistor.training import Run, load_best
+from persistor.training import Run
 
 RUNS = 12
 EXAMPLES = 3
@@ -45,7 +45,7 @@ def watched(
 
 def _watch(run: Run) -> dict[str, Any]:
     """A run's states on examples from all over its test set, in as many points as there is room."""
-    task, model = run.experiment.task, load_best(run)
+    task, model = run.experiment.task, run.model()
     batch = spread(task.split("test"), EXAMPLES)
     traces = trace(model, batch)[:BLOCKS]
     names, inputs = _inputs(batch)

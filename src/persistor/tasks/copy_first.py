@@ -10,18 +10,20 @@ import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Int, Key
-from persistor.errors import PersistorError
 from persistor.model.backbone import Pooling
 from persistor.sequence import Dense, Indexed
-from persistor.tasks.task import Batch, Classification, Objective, Regression, Split, split_key
+from persistor.tasks.task import (
+    Batch,
+    Classification,
+    Objective,
+    Regression,
+    Split,
+    check_length,
+    split_key,
+)
 
 SIZES = {"train": 10_000, "valid": 2_000, "test": 2_000}
 SYMBOLS = 15
-
-
-def _checked(length: int) -> None:
-    if length < 1:
-        raise PersistorError(f"length is {length}; a sequence needs at least 1 step")
 
 
 def _first_of(ids: Int[Array, " b"], length: int) -> Int[Array, "b t"]:
@@ -99,7 +101,7 @@ class CopyFirstDiscrete:
     data: ClassVar[str | None] = None
 
     def __post_init__(self):
-        _checked(self.length)
+        check_length(self.length)
 
     def split(self, name: str) -> Symbols:
         """10,000 / 2,000 / 2,000 examples."""
@@ -129,7 +131,7 @@ class CopyFirstClean:
     data: ClassVar[str | None] = None
 
     def __post_init__(self):
-        _checked(self.length)
+        check_length(self.length)
 
     def split(self, name: str) -> Split:
         """10,000 / 2,000 / 2,000 examples."""

@@ -24,7 +24,7 @@ from persistor.errors import PersistorError
 from persistor.files import reading
 from persistor.model.backbone import Pooling
 from persistor.tasks.keywords import Features
-from persistor.tasks.task import Classification, NextToken, Objective, Regression
+from persistor.tasks.task import Classification, NextToken, Objective, Regression, check_length
 from persistor.tasks.text import Windows, windows
 
 FEWEST = 10  # examples: a tenth of them must be one
@@ -169,8 +169,7 @@ class OwnText(Own):
 
     def with_length(self, length: int) -> OwnText:
         """The same task with longer or shorter pieces."""
-        if length < 1:
-            raise PersistorError(f"length is {length}; a sequence needs at least 1 step")
+        check_length(length)
         return replace(self, length=length)
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from persistor.arrays import Array, Float, Int, Key
+from persistor.errors import PersistorError
 from persistor.model.backbone import Pooling
 from persistor.sequence import Sequence
 
@@ -165,6 +166,12 @@ class Task(Protocol):
 
 
 SPLITS = ("train", "valid", "test")
+
+
+def check_length(length: int) -> None:
+    """Refuse sequences without a step."""
+    if length < 1:
+        raise PersistorError(f"length is {length}; a sequence needs at least 1 step")
 
 
 def split_key(name: str) -> Key:

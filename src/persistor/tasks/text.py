@@ -18,14 +18,16 @@ from persistor.data import imdb, shakespeare
 from persistor.errors import PersistorError
 from persistor.model.backbone import Pooling
 from persistor.sequence import Indexed
-from persistor.tasks.task import Batch, Bucket, Classification, NextToken, Objective
+from persistor.tasks.task import (
+    Batch,
+    Bucket,
+    Classification,
+    NextToken,
+    Objective,
+    check_length,
+)
 
 BUCKETS = 4  # of about as many sequences each; a step is compiled once for every one
-
-
-def _checked(length: int) -> None:
-    if length < 1:
-        raise PersistorError(f"length is {length}; a sequence needs at least 1 step")
 
 
 class Ragged(eqx.Module):
@@ -106,7 +108,7 @@ class IMDb:
     classes: ClassVar[tuple[str, ...]] = ("unfavourable", "favourable")
 
     def __post_init__(self):
-        _checked(self.length)
+        check_length(self.length)
 
     def split(self, name: str) -> Ragged:
         """40,000 / 5,000 / 5,000 reviews."""
@@ -186,7 +188,7 @@ class Shakespeare:
     letters: ClassVar[tuple[str, ...]] = tuple(shakespeare.ALPHABET.decode())
 
     def __post_init__(self):
-        _checked(self.length)
+        check_length(self.length)
 
     def split(self, name: str) -> Windows:
         """90 / 5 / 5% of the text, in one piece each."""

@@ -2,15 +2,13 @@
 
 from persistor.training.evaluation import evaluate
 from persistor.training.loop import Progress, Trainer, train
-from persistor.training.run import Run, all_runs, load_best, runs_folder
+from persistor.training.run import Run, runs_folder
 
 __all__ = [
     "Progress",
     "Run",
     "Trainer",
-    "all_runs",
     "evaluate",
-    "load_best",
     "runs_folder",
     "train",
 ]

@@ -40,12 +40,6 @@ def save_arrays(path: Path, tree: Any, metadata: dict[str, Any]) -> None:
     write_atomically(path, save(arrays, {"persistor": json.dumps(metadata)}))
 
 
-def load_metadata(path: Path) -> dict[str, Any]:
-    """The metadata of a checkpoint, without its arrays."""
-    with _opened(path) as file:
-        return _metadata(path, file)
-
-
 def load_arrays(path: Path, like: T, experiment: str) -> tuple[T, dict[str, Any]]:
     """The pytree `like` with its arrays from a checkpoint of that experiment, and the metadata."""
     with _opened(path) as file:

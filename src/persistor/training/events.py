@@ -10,7 +10,7 @@ import functools
 import struct
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from persistor.files import writing
 from persistor.training.run import Run
@@ -19,14 +19,16 @@ NAME = "events.out.tfevents.persistor"
 
 
 class EventFile:
-    """Follows a run: everything it has noted so far, then every new evaluation."""
+    """Follows a run: everything it has noted so far, then every new evaluation.
+
+    The file is made anew by the first update, and not before: who may not train the run must not
+    touch its curves.
+    """
 
     def __init__(self, run: Run):
         self.run, self.written = run, 0
         self.began = (run.path / "experiment.json").stat().st_mtime
-        with writing(run.path):
-            self.file = self.path.open("wb")
-        self._put(_event(self.began, 0, _field(3, b"brain.Event:2")))
+        self.file: BinaryIO | None = None
 
     @property
     def path(self) -> Path:
@@ -36,11 +38,14 @@ class EventFile:
     def update(self) -> None:
         """Write what the run has noted since the last time."""
         lines = self.run.progress()
-        for line in lines[self.written :]:
-            self._put(self._scalars(line))
-        self.written = len(lines)
         with writing(self.run.path):
+            if self.file is None:
+                self.file = self.path.open("wb")
+                self.file.write(_record(_event(self.began, 0, _field(3, b"brain.Event:2"))))
+            for line in lines[self.written :]:
+                self.file.write(_record(self._scalars(line)))
             self.file.flush()
+        self.written = len(lines)
 
     def _scalars(self, line: dict[str, Any]) -> bytes:
         """An evaluation as an event; its step and its time are the event's own."""
@@ -51,11 +56,6 @@ class EventFile:
         )
         return _event(self.began + line["seconds"], line["step"], _field(5, values))
 
-    def _put(self, event: bytes) -> None:
-        length = struct.pack("<Q", len(event))
-        with writing(self.run.path):
-            self.file.write(length + _checksum(length) + event + _checksum(event))
-
     def __enter__(self) -> EventFile:
         return self
 
@@ -65,7 +65,14 @@ class EventFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.file.close()
+        if self.file is not None:
+            self.file.close()
+
+
+def _record(event: bytes) -> bytes:
+    """A record of the file: how long it is, and the event, each with its checksum."""
+    length = struct.pack("<Q", len(event))
+    return length + _checksum(length) + event + _checksum(event)
 
 
 def _event(seconds: float, step: int, content: bytes) -> bytes:

@@ -25,7 +25,7 @@ from persistor.model import Backbone
 from persistor.tasks import Split
 from persistor.training.checkpoint import load_arrays, save_arrays
 from persistor.training.evaluation import evaluate, predict, sampled_indices, scores_at, steps_of
-from persistor.training.run import Run, load_best
+from persistor.training.run import Run
 from persistor.training.schedule import annealed_epsilon, learning_rate, optimiser
 
 SAVE_EVERY = 20.0  # seconds
@@ -252,7 +252,7 @@ def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
     task = run.experiment.task
     metric = task.objective.metric
     began = time.monotonic()
-    value = evaluate(load_best(run), task.split("test"), task.objective)
+    value = evaluate(run.model(), task.split("test"), task.objective)
     result = {
         "experiment": run.experiment.to_json(),
         "run": run.path.name,

@@ -87,7 +87,10 @@ class Run:
 
     def model(self) -> Backbone:
         """The model with the best weights so far."""
-        return load_best(self)
+        blank = eqx.filter_eval_shape(self.experiment.build)
+        arrays, static = eqx.partition(blank, lambda leaf: hasattr(leaf, "shape"))
+        loaded, _ = load_arrays(self.best, arrays, self.experiment.hash)
+        return eqx.combine(loaded, static)
 
     def progress(self) -> list[dict[str, Any]]:
         """Every evaluation so far; a line torn by a crash is dropped."""
@@ -111,22 +114,11 @@ class Run:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from training the same run meanwhile."""
-        with writing(self.path), (self.path / ".lock").open("w") as file:
+        with writing(self.path):
+            file = (self.path / ".lock").open("w")
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise PersistorError(f"{self.path} is being trained by another process") from None
             yield
-
-
-def load_best(run: Run) -> Backbone:
-    """The model of a run with its best weights."""
-    blank = eqx.filter_eval_shape(run.experiment.build)
-    arrays, static = eqx.partition(blank, lambda leaf: hasattr(leaf, "shape"))
-    loaded, _ = load_arrays(run.best, arrays, run.experiment.hash)
-    return eqx.combine(loaded, static)
-
-
-def all_runs(folder: Path) -> list[Run]:
-    """Every run below a folder, by name."""
-    return [Run.open(path.parent) for path in sorted(folder.glob("*/experiment.json"))]
