@@ -57,7 +57,7 @@ class Memory(eqx.Module):
     """Everything a model carries from one chunk of a stream to the next."""
 
     position: Int[Array, ""] | Int[Array, "*b"]  # by sequence, once their lengths have differed
-    cells: tuple[Inexact[Array, "*b d"], ...]
+    cells: tuple[Inexact[Array, "*b _"], ...]  # each of its own width
     total: Float[Array, "*b m"]  # sum of the last block's outputs, for mean pooling
 
 
