@@ -278,6 +278,23 @@ def test_epsilon_of_a_wrong_shape_is_refused(key):
         CMRU(WIDTH, 3, epsilon=jnp.zeros(2), key=key)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_no_steps_leave_the_state_as_it_is(name):
+    cell = make(name, 3, 0)
+    first = cell.first((2,)) + 1
+    states, last = cell.states(Dense(jnp.zeros((2, 0, WIDTH))), first)
+    assert states.shape == (2, 0, cell.state)
+    assert (last == first).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_first_state_of_another_kind_is_refused(name):
+    cell = make(name, 3, 0)
+    other = jnp.zeros(cell.state, jnp.float32 if name == "lru" else jnp.complex64)
+    with pytest.raises(PersistorError, match="this cell's state is"):
+        cell.unroll(Dense(jnp.zeros((3, cell.project.weight.shape[1]))), other)
+
+
 def test_an_unknown_engine_is_refused(key):
     with pytest.raises(PersistorError, match="did you mean sequential"):
         CMRU(WIDTH, 3, key=key)(inputs(0, 4), engine="sequentiel")

@@ -21,7 +21,7 @@ from persistor.hardware.deployment import Deployment
 from persistor.hardware.equivalence import verify
 from persistor.hardware.mapping import Layer, Unit, to_cell, to_currents
 from persistor.hardware.mirrors import Mirrors, Weights, mean_power
-from persistor.hardware.netlist import BLOCKS, Netlist, layer_bench
+from persistor.hardware.netlist import BLOCKS, RAMP, Netlist, layer_bench, staircase
 from persistor.hardware.rules import RULES, Design, check
 from persistor.hardware.variation import SPREAD, Spread, fit, monte_carlo
 from persistor.model import Backbone, Pooling
@@ -284,6 +284,11 @@ def test_a_ladder_behaves_as_driven_and_mismatch_costs_yield():
     many = behaviour.make_chips(jax.random.key(0), ladder.cell, 100, ladder.levels)
     ends = behaviour.levels_at_ends(*behaviour.run_ladders(ladder, many, pieces), pieces)
     assert 0 < (ends[:, ::2] == measure.targets(ladder)).all(-1).mean() < 1
+
+
+def test_inputs_that_change_faster_than_they_can_are_refused():
+    with pytest.raises(PersistorError, match="be slower"):
+        staircase(np.array([0.0, 1.0]), RAMP)
 
 
 def test_yield_of_a_model_falls_with_noise():

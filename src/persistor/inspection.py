@@ -95,22 +95,22 @@ def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitRe
         decay, drive = np.asarray(part.transitions.decay), np.asarray(part.transitions.drive)
         states, flow = np.asarray(part.states), np.asarray(part.flow)
         steps = states.shape[-2]
-        inside = np.ones(states.shape[:-1], bool)
+        given = np.ones(states.shape[:-1], bool)
         if lengths is not None:
-            inside = np.arange(steps)[None, :] < np.asarray(lengths)[:, None]
-        later = inside.copy()
+            given = np.asarray(inside(lengths, steps))
+        later = given.copy()
         later[:, 0] = False
         still = ~np.asarray(part.updates)
         # An update that a ladder's end stops adds nothing; elsewhere, the drive is what is added.
         added = drive if part.levels is None else np.where(decay == 0, 0, drive)
         for unit in range(states.shape[-1]):
-            values = np.real(states[..., unit][inside])
+            values = np.real(states[..., unit][given])
             retains = still[..., unit]
             reports.append(
                 UnitReport(
                     block=number,
                     unit=unit,
-                    retains=float(retains[inside].mean()),
+                    retains=float(retains[given].mean()),
                     retains_after_first=float(retains[later].mean()) if later.any() else 1.0,
                     count=float(np.real(np.where(later, added[..., unit], 0)).sum(-1).mean()),
                     levels=len(np.unique(np.round(values, LEVEL_DIGITS))),

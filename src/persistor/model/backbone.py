@@ -100,12 +100,13 @@ class Backbone(eqx.Module):
 
     def _table_from(self, start: Int[Array, "..."], steps: int) -> Encoding:
         """The positional encoding from a position on that may be traced."""
-        if start.ndim and self.encoding:
+        if not self.encoding:
+            return Encoding(jnp.zeros((steps, 0)))
+        if start.ndim:
             raise PersistorError(
                 "these sequences stopped at different positions, and a model with positions can "
                 "only go on from one; leave lengths out, or train with encoding 0"
             )
-        start = start if not start.ndim else jnp.zeros((), start.dtype)
         return Encoding(sinusoid(jnp.arange(steps, dtype=jnp.int32) + start, self.encoding))
 
     def first(self, batch: tuple[int, ...] = ()) -> Memory:
