@@ -57,13 +57,18 @@ HYBRID = ("mingru", "cmru")
 LENGTHS = (4, STEPS, 7)
 CASES = [((name,), Pooling.LAST, None) for name in NAMES]
 CASES += [(HYBRID, pooling, lengths) for pooling in Pooling for lengths in (None, LENGTHS)]
+SHARED = [(*case, False) for case in CASES]
+SHARED += [((name,), Pooling.LAST, None, True) for name in NAMES]
+SHARED += [(HYBRID, Pooling.MEAN, None, True), (("cmru",), Pooling.LAST, LENGTHS, True)]
 STREAMS = [((name,), Pooling.LAST) for name in NAMES] + [(HYBRID, pooling) for pooling in Pooling]
 
 
-@pytest.mark.parametrize(("stack", "pooling", "lengths"), CASES)
-def test_dense_equals_indexed(stack, pooling, lengths, inputs):
-    """Outputs, and gradients for every weight."""
+@pytest.mark.parametrize(("stack", "pooling", "lengths", "shared"), SHARED)
+def test_dense_equals_indexed(stack, pooling, lengths, shared, inputs):
+    """Outputs, and gradients for every weight; also where all steps but the first are shared."""
     model = build(stack, pooling)
+    if shared:
+        inputs = Indexed(inputs.rows, inputs.ids[:, :1], rest=inputs.ids[0, 1:])
     lengths = None if lengths is None else jnp.array(lengths)
 
     @eqx.filter_jit

@@ -1,4 +1,4 @@
-"""Dense and Indexed are two ways to write the same sequence."""
+"""Dense and Indexed, with or without a shared rest, are ways to write the same sequence."""
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +12,9 @@ VALUES, STEPS, WIDTH, ENCODING = 5, 11, 6, 4
 
 
 @pytest.fixture(params=["plain", "positions", "normalised"])
-def pair(request, key):
-    """The same sequence in both forms, after the same operations."""
-    rows, ids, table, mix, norm, linear = jax.random.split(key, 6)
-    indexed = Indexed(
-        jax.random.normal(rows, (VALUES, WIDTH)),
-        jax.random.randint(ids, (3, STEPS), 0, VALUES, jnp.int32),
-    )
+def operate(request, key):
+    """The operations of a block before its cell."""
+    table, mix, norm, linear = jax.random.split(key, 4)
     table = jax.random.normal(table, (STEPS, ENCODING))
     mix = jax.random.normal(mix, (ENCODING, WIDTH))
     scale, shift = 1 + 0.3 * jax.random.normal(norm, (2, WIDTH))
@@ -32,6 +28,21 @@ def pair(request, key):
             xs = xs.normalise(layer)
         return xs.linear(Linear(WIDTH, 4, key=linear))
 
+    return operate
+
+
+@pytest.fixture(params=[None, 1, 4])
+def pair(request, operate, key):
+    """The same sequence in both forms, after the same operations; the rest shared, if any is."""
+    rows, ids, rest = jax.random.split(jax.random.fold_in(key, 1), 3)
+    own = STEPS if request.param is None else request.param
+    indexed = Indexed(
+        jax.random.normal(rows, (VALUES, WIDTH)),
+        jax.random.randint(ids, (3, own), 0, VALUES, jnp.int32),
+        rest=None
+        if request.param is None
+        else jax.random.randint(rest, (STEPS - own,), 0, VALUES, jnp.int32),
+    )
     return operate(indexed), operate(Dense(indexed.dense()))
 
 
@@ -51,9 +62,13 @@ def test_they_write_out_the_same(pair):
 def test_the_last_step_is_the_same(pair, lengths):
     indexed, dense = pair
     lengths = None if lengths is None else jnp.array(lengths)
-    close(indexed.last(lengths).dense(), dense.last(lengths).dense())
     ends = [STEPS] * 3 if lengths is None else lengths.tolist()
-    close(indexed.last(lengths).values[:, 0], [dense.values[b, e - 1] for b, e in enumerate(ends)])
+    expected = jnp.stack([dense.values[b, e - 1] for b, e in enumerate(ends)])[:, None]
+    close(dense.last(lengths).values, expected)
+    last = indexed.last(lengths).values
+    if indexed.rest is not None and lengths is None:
+        assert last.shape == (1, 1, 4)  # once for all
+    close(jnp.broadcast_to(last, expected.shape), expected)
 
 
 def test_a_pointwise_map_is_the_same(pair):
@@ -64,6 +79,19 @@ def test_a_pointwise_map_is_the_same(pair):
 def test_a_norm_of_a_norm_is_the_same(pair):
     indexed, dense = pair
     close(indexed.normalise(LayerNorm(4)).dense(), dense.normalise(LayerNorm(4)).dense())
+
+
+def test_a_shared_rest_is_the_same_for_all(pair):
+    indexed, dense = pair
+    if indexed.rest is None:
+        with pytest.raises(ValueError, match="its own"):
+            indexed.parts()
+        return
+    own, rest = indexed.parts()
+    close(own.dense(), dense.values[:, : own.steps])
+    for values in dense.values:
+        close(rest.dense(), values[own.steps :])
+    assert indexed.whole().rest is None
 
 
 def test_positions_are_added_once(key):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from persistor.transition import Affine, Saturating
-from persistor.unroll import unroll
+from persistor.unroll import composed, unroll
 
 STEPS, UNITS = 24, 3
 
@@ -39,6 +39,14 @@ def test_composition_is_one_map_after_the_other(seed):
         expected = c(b(a(state)))
         np.testing.assert_array_equal(a.then(b).then(c)(state), expected)
         np.testing.assert_array_equal(a.then(b.then(c))(state), expected)
+
+
+@given(st.integers(0, 2**16), st.integers(1, STEPS))
+def test_all_of_a_sequence_composed_is_one_map_after_the_other(seed, steps):
+    maps = jax.tree.map(lambda a: a[:steps], transitions(seed))
+    for h in (-5.0, 0.5, 3.0):
+        state = jnp.full(UNITS, h)
+        np.testing.assert_array_equal(composed(maps)(state), unroll(maps, state)[1])
 
 
 @given(st.integers(0, 2**16))

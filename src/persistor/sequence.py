@@ -12,6 +12,9 @@ LayerNorm(u + v) = ((u - mean u) + (v - mean v)) / sigma(u, v), and the variance
 lengths of u and v and the angle between them. So after a norm, step t is
 `gain[ids[b, t], t] * (rows[ids[b, t]] + table[t] @ mix) + shift`.
 
+Where sequences differ in their first steps alone, as in copy-first, the ids of all further steps
+are written once, as `rest`, and what these steps do to a state is computed once for the batch.
+
 Both kinds answer to the same methods, so a model is written once, and nothing of size (b, t, m)
 exists until something else mixes values and positions nonlinearly.
 """
@@ -86,18 +89,27 @@ class Positions(eqx.Module):
     gain: Float[Array, "k t"] | None = None
     shift: Float[Array, " m"] | None = None
 
+    def between(self, begin: int, end: int) -> Positions:
+        """The part of some steps."""
+        gain = None if self.gain is None else self.gain[:, begin:end]
+        return Positions(self.table[begin:end], self.mix, gain, self.shift)
+
 
 class Indexed(eqx.Module):
-    """A sequence of few distinct values: step t of sequence b is made from `rows[ids[b, t]]`."""
+    """A sequence of few distinct values: step t of sequence b is made from `rows[ids[b, t]]`.
+
+    After the steps of `ids` come those of `rest`, if any, which all sequences share.
+    """
 
     rows: Float[Array, "k m"]
     ids: Int[Array, "*b t"]
     positions: Positions | None = None
+    rest: Int[Array, " s"] | None = None
 
     @property
     def steps(self) -> int:
         """The number of steps, padding included."""
-        return self.ids.shape[-1]
+        return self.ids.shape[-1] + (0 if self.rest is None else self.rest.shape[0])
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -108,18 +120,18 @@ class Indexed(eqx.Module):
         """Apply `f`, which acts on each step by itself: once per row while positions are apart."""
         if self.positions is not None:
             return Dense(self.dense()).map(f)
-        return Indexed(f(self.rows), self.ids)
+        return self._with(f(self.rows), None)
 
     def linear(self, layer: Linear) -> Indexed:
         """Apply a linear layer: to the rows and to the positions' mix, whatever the length."""
         positions = self.positions
         if positions is None:
-            return Indexed(layer(self.rows), self.ids)
+            return self._with(layer(self.rows), None)
         mix = positions.mix @ layer.weight
         if positions.shift is None:
-            return Indexed(layer(self.rows), self.ids, Positions(positions.table, mix))
+            return self._with(layer(self.rows), Positions(positions.table, mix))
         shifted = Positions(positions.table, mix, positions.gain, layer(positions.shift))
-        return Indexed(self.rows @ layer.weight, self.ids, shifted)
+        return self._with(self.rows @ layer.weight, shifted)
 
     def normalise(self, layer: LayerNorm) -> Dense | Indexed:
         """Apply a layer norm: one number per value and position, the rest as before."""
@@ -135,22 +147,48 @@ class Indexed(eqx.Module):
         variance = jnp.maximum(of_rows + of_positions + 2 * of_both, 0.0)
         gain = jax.lax.rsqrt(variance + EPSILON)
         scaled = Positions(table, mix * over(layer.scale, mix), gain, layer.shift)
-        return Indexed(rows * over(layer.scale, rows), self.ids, scaled)
+        return self._with(rows * over(layer.scale, rows), scaled)
 
     def add_positions(self, table: Float[Array, "t w"], mix: Float[Array, "w m"]) -> Indexed:
         """Add `table[t] @ mix` to step t, without writing it out."""
         if self.positions is not None:
             raise ValueError("this sequence has its positions already")
-        return Indexed(self.rows, self.ids, Positions(table, mix))
+        return self._with(self.rows, Positions(table, mix))
 
     def head(self, steps: int) -> Indexed:
         """The first steps, of a sequence that has no positions yet."""
         if self.positions is not None:
             raise ValueError("this sequence has its positions already")
-        return Indexed(self.rows, self.ids[..., :steps])
+        return Indexed(self.rows, self.whole().ids[..., :steps])
+
+    def whole(self) -> Indexed:
+        """The same with the ids of all steps in `ids`."""
+        if self.rest is None:
+            return self
+        rest = jnp.broadcast_to(self.rest, (*self.batch, *self.rest.shape))
+        return Indexed(self.rows, jnp.concatenate([self.ids, rest], axis=-1), self.positions)
+
+    def parts(self) -> tuple[Indexed, Indexed]:
+        """The steps of each sequence, and the rest that all share, which has no leading axes."""
+        if self.rest is None:
+            raise ValueError("every step of this sequence is its own")
+        own = self.ids.shape[-1]
+        if self.positions is None:
+            return Indexed(self.rows, self.ids), Indexed(self.rows, self.rest)
+        early = self.positions.between(0, own)
+        late = self.positions.between(own, self.steps)
+        return Indexed(self.rows, self.ids, early), Indexed(self.rows, self.rest, late)
 
     def last(self, lengths: Int[Array, "*b"] | None) -> Dense:
-        """The last step of each sequence, as a sequence of one step."""
+        """The last step of each sequence, as a sequence of one step.
+
+        Where all share it, it is given once: leading axes of size one.
+        """
+        if self.rest is not None:
+            if lengths is not None:
+                return self.whole().last(lengths)
+            last = self.parts()[1].last(None).values
+            return Dense(last.reshape((1,) * len(self.batch) + last.shape))
         if lengths is None:
             lengths = jnp.full(self.batch, self.steps, self.ids.dtype)
         index = (lengths - 1)[..., None]
@@ -161,11 +199,17 @@ class Indexed(eqx.Module):
 
     def dense(self) -> Float[Array, "*b t m"]:
         """Every step written out."""
+        if self.rest is not None:
+            return self.whole().dense()
         if self.positions is None:
             return self.rows[self.ids]
         offsets = _over_batch(self.positions.table @ self.positions.mix, self.batch)
         index = jnp.arange(self.steps).reshape((1,) * len(self.batch) + (self.steps,))
         return self._sum(self.ids, offsets, index)
+
+    def _with(self, rows: Float[Array, "k n"], positions: Positions | None) -> Indexed:
+        """The same steps, made from other rows and positions."""
+        return Indexed(rows, self.ids, positions, self.rest)
 
     def _sum(self, ids: Array, offsets: Array, index: Array) -> Array:
         """The steps with these ids and positions, written out."""

@@ -39,6 +39,20 @@ def parallel(transitions: Transition, first: Inexact[Array, "*b d"]) -> Inexact[
     return prefixes(first[..., None, :])
 
 
+def composed(transitions: Transition) -> Transition:
+    """All transitions of a sequence, in order, as one: neighbours in pairs until one is left."""
+    while (steps := jax.tree.leaves(transitions)[0].shape[-2]) > 1:
+        even = steps - steps % 2
+        earlier, later, alone = (
+            jax.tree.map(lambda a, part=part: a[..., part, :], transitions)
+            for part in (slice(0, even, 2), slice(1, even, 2), slice(even, steps))
+        )
+        transitions = jax.tree.map(
+            lambda a, b: jnp.concatenate([a, b], axis=-2), earlier.then(later), alone
+        )
+    return jax.tree.map(lambda a: a[..., 0, :], transitions)
+
+
 ENGINES: dict[str, Engine] = {"sequential": sequential, "parallel": parallel}
 
 

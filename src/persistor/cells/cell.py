@@ -16,7 +16,7 @@ from persistor.fused import fused_unroll
 from persistor.layers import Linear
 from persistor.sequence import Dense, Indexed, Sequence
 from persistor.transition import Transition
-from persistor.unroll import unroll
+from persistor.unroll import composed, unroll
 
 
 class Cell(eqx.Module):
@@ -99,6 +99,11 @@ class Cell(eqx.Module):
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """As `states`, from the projections of the inputs: gates and the recurrence."""
         first = self.first(projections.batch) if first is None else first
+        if isinstance(projections, Indexed) and projections.rest is not None:
+            if every or lengths is not None or resets is not None:
+                projections = projections.whole()
+            else:
+                return self._unroll_shared(projections, first, engine)
         if jnp.iscomplexobj(first) != jnp.issubdtype(self.state_dtype, jnp.complexfloating):
             raise PersistorError(f"first is {first.dtype}; this cell's state is {self.state_dtype}")
         if self._is_native(engine, projections, first):
@@ -114,6 +119,16 @@ class Cell(eqx.Module):
         transitions = self.gate(projections.dense())
         states, last = unroll(transitions, first, lengths=lengths, resets=resets, engine=engine)
         return (states if every else last[..., None, :]), last
+
+    def _unroll_shared(
+        self, projections: Indexed, first: Inexact[Array, "*b d"], engine: str
+    ) -> tuple[Inexact[Array, "*b 1 d"], Inexact[Array, "*b d"]]:
+        """The last state, where sequences share their later steps: these are one map for all."""
+        own, shared = projections.parts()
+        _, last = self.unroll(own, first, engine=engine, every=False)
+        after = composed(self.gate(shared.dense()))
+        last = jax.tree.map(lambda a: jnp.broadcast_to(a, last.shape), after)(last)
+        return last[..., None, :], last
 
     def _is_native(self, engine: str, projections: Sequence, first: Array) -> bool:
         """Whether to run the kernel; asked for by name, it must be able to."""

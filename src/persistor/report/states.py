@@ -76,7 +76,7 @@ def _inputs(batch: Batch) -> tuple[list[str], NDArray[Any]]:
     Of a one-hot input the number of its value stands for all of it.
     """
     if isinstance(batch.inputs, Indexed) and batch.inputs.rows.shape[-1] > 1:
-        return ["symbol"], np.asarray(batch.inputs.ids)[..., None]
+        return ["symbol"], np.asarray(batch.inputs.whole().ids)[..., None]
     values = np.asarray(batch.inputs.dense())[..., :FEATURES]
     count = values.shape[-1]
     return ["input"] if count == 1 else [f"input {i}" for i in range(count)], values

@@ -26,9 +26,10 @@ SIZES = {"train": 10_000, "valid": 2_000, "test": 2_000}
 SYMBOLS = 15
 
 
-def _first_of(ids: Int[Array, " b"], length: int) -> Int[Array, "b t"]:
-    """Ids at the first step, zero at all others."""
-    return jnp.pad(ids[:, None], ((0, 0), (0, length - 1)))
+def _then_empty(rows: Float[Array, "k i"], ids: Int[Array, " b"], length: int) -> Indexed:
+    """A first step each, then the same empty ones, which are row 0."""
+    rest = jnp.zeros(length - 1, jnp.int32) if length > 1 else None
+    return Indexed(rows, ids[:, None], rest=rest)
 
 
 class Symbols(eqx.Module):
@@ -46,7 +47,7 @@ class Symbols(eqx.Module):
         """Row 0 is the empty step, row 1 + s is symbol s."""
         targets = self.symbols[indices]
         rows = jnp.eye(SYMBOLS + 1, SYMBOLS, k=-1)
-        return Batch(Indexed(rows, _first_of(targets + 1, self.length)), targets)
+        return Batch(_then_empty(rows, targets + 1, self.length), targets)
 
 
 class Values(eqx.Module):
@@ -65,7 +66,7 @@ class Values(eqx.Module):
         targets = self.values[indices][:, None]
         rows = jnp.concatenate([jnp.zeros((1, 1)), targets])
         ids = jnp.arange(1, len(indices) + 1, dtype=jnp.int32)
-        return Batch(Indexed(rows, _first_of(ids, self.length)), targets)
+        return Batch(_then_empty(rows, ids, self.length), targets)
 
 
 class NoisyValues(eqx.Module):
