@@ -8,7 +8,7 @@ Trains the package's own model, with the parts that a reading changes exchanged,
 schedule (`--steps`, the task's budget by default), but only up to step `--stop`, or to `--patience` perfect
 evaluations in a row. A line of JSON a run: the reading, the first perfect evaluation, the best, and the metric
 every 512 steps. A run already in the file is not computed again. (In records of before `hold` was an option of the
-model, it is the reading's `threshold`; those without a `gate` or `hidden` have the package's.)
+model, it is the reading's `threshold`; those without a `gate`, `hidden` or `start` have the package's.)
 """
 
 import argparse
@@ -23,7 +23,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from persistor import TASKS, Experiment, ModelSpec, TrainingSpec
+from persistor import TASKS, Experiment, ModelSpec, TrainingSpec, layers
 from persistor.cells import AlphaCMRU
 from persistor.layers import MLP, Linear, over
 from persistor.model import backbone, positions
@@ -44,6 +44,7 @@ class Reading:
     gate: str = (
         "after"  # the output gate reads the vector after the positional encoding, or `before`
     )
+    start: str = "lecun"  # of linear maps; or `uniform` within 1 / sqrt(inputs), biases too
 
 
 def adopt(reading: Reading) -> None:
@@ -55,6 +56,9 @@ def adopt(reading: Reading) -> None:
         return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
     positions.sinusoid = backbone.sinusoid = sinusoid
+    if reading.start == "uniform":
+        layers.lecun_normal = positions.lecun_normal = uniform
+        Linear.__init__ = uniform_start
     if reading.norm == "first":
         Block.cell_inputs = lambda block, xs, table: block.position(xs.map(block.norm), table)
     if reading.gate == "before":
@@ -86,6 +90,18 @@ def adopt(reading: Reading) -> None:
             object.__setattr__(self, "project", project)
 
         AlphaCMRU.__init__ = start
+
+
+def uniform(key, shape):
+    """Uniform within 1 / sqrt(inputs), as another framework starts its linear maps."""
+    return jax.random.uniform(key, shape, minval=-1.0) * shape[0] ** -0.5
+
+
+def uniform_start(self, inputs, outputs, *, bias=True, key):
+    """The start of a linear map whose biases are not zero."""
+    one, two = jax.random.split(key)
+    self.weight = uniform(one, (inputs, outputs))
+    self.bias = inputs**-0.5 * jax.random.uniform(two, (outputs,), minval=-1.0) if bias else None
 
 
 def hidden_of(reading: str):
@@ -154,11 +170,12 @@ def main():
     ask.add_argument("--scale", choices=["random", "one"], default="random")
     ask.add_argument("--hidden", choices=["ours", "decoder", "wide"], default="ours")
     ask.add_argument("--gate", choices=["before", "after"], default="after")
+    ask.add_argument("--start", choices=["lecun", "uniform"], default="lecun")
     ask.add_argument("--anneal", action="store_true", help="the best is then of epsilon 0 alone")
     ask.add_argument("--encoding", type=int, default=256, help="width of the positional encoding")
     ask.add_argument("--out", type=Path, default=Path("readings.jsonl"))
     args = ask.parse_args()
-    options = ("norm", "base", "encoder_bias", "scale", "hidden", "gate")
+    options = ("norm", "base", "encoder_bias", "scale", "hidden", "gate", "start")
     reading = Reading(**{name: getattr(args, name) for name in options})
     adopt(reading)
     task = TASKS[args.task](**({} if args.length is None else {"length": args.length}))
