@@ -68,7 +68,7 @@ def test_dense_equals_indexed(stack, pooling, lengths, shared, inputs):
     """Outputs, and gradients for every weight; also where all steps but the first are shared."""
     model = build(stack, pooling)
     if shared:
-        inputs = Indexed(inputs.rows, inputs.ids[:, :1], rest=inputs.ids[0, 1:])
+        inputs = Indexed(inputs.rows, inputs.ids[:, :1], rest=STEPS - 1)
     lengths = None if lengths is None else jnp.array(lengths)
 
     @eqx.filter_jit

@@ -34,14 +34,12 @@ def operate(request, key):
 @pytest.fixture(params=[None, 1, 4])
 def pair(request, operate, key):
     """The same sequence in both forms, after the same operations; the rest shared, if any is."""
-    rows, ids, rest = jax.random.split(jax.random.fold_in(key, 1), 3)
+    rows, ids = jax.random.split(jax.random.fold_in(key, 1))
     own = STEPS if request.param is None else request.param
     indexed = Indexed(
         jax.random.normal(rows, (VALUES, WIDTH)),
         jax.random.randint(ids, (3, own), 0, VALUES, jnp.int32),
-        rest=None
-        if request.param is None
-        else jax.random.randint(rest, (STEPS - own,), 0, VALUES, jnp.int32),
+        rest=STEPS - own,
     )
     return operate(indexed), operate(Dense(indexed.dense()))
 
@@ -66,7 +64,7 @@ def test_the_last_step_is_the_same(pair, lengths):
     expected = jnp.stack([dense.values[b, e - 1] for b, e in enumerate(ends)])[:, None]
     close(dense.last(lengths).values, expected)
     last = indexed.last(lengths).values
-    if indexed.rest is not None and lengths is None:
+    if indexed.rest and lengths is None:
         assert last.shape == (1, 1, 4)  # once for all
     close(jnp.broadcast_to(last, expected.shape), expected)
 
@@ -83,7 +81,7 @@ def test_a_norm_of_a_norm_is_the_same(pair):
 
 def test_a_shared_rest_is_the_same_for_all(pair):
     indexed, dense = pair
-    if indexed.rest is None:
+    if not indexed.rest:
         with pytest.raises(ValueError, match="its own"):
             indexed.parts()
         return
@@ -91,7 +89,7 @@ def test_a_shared_rest_is_the_same_for_all(pair):
     close(own.dense(), dense.values[:, : own.steps])
     for values in dense.values:
         close(rest.dense(), values[own.steps :])
-    assert indexed.whole().rest is None
+    assert not indexed.whole().rest
 
 
 def test_positions_are_added_once(key):

@@ -12,8 +12,8 @@ LayerNorm(u + v) = ((u - mean u) + (v - mean v)) / sigma(u, v), and the variance
 lengths of u and v and the angle between them. So after a norm, step t is
 `gain[ids[b, t], t] * (rows[ids[b, t]] + table[t] @ mix) + shift`.
 
-Where sequences differ in their first steps alone, as in copy-first, the ids of all further steps
-are written once, as `rest`, and what these steps do to a state is computed once for the batch.
+Where sequences differ in their first steps alone, as in copy-first, and row 0 follows to the end,
+`rest` says how often, and what these steps do to a state is computed once for the batch.
 
 Both kinds answer to the same methods, so a model is written once, and nothing of size (b, t, m)
 exists until something else mixes values and positions nonlinearly.
@@ -21,6 +21,7 @@ exists until something else mixes values and positions nonlinearly.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -86,30 +87,42 @@ class Positions(eqx.Module):
 
     table: Float[Array, "t w"]
     mix: Float[Array, "w m"]
-    gain: Float[Array, "k t"] | None = None
+    gain: Float[Array, "k own"] | None = None  # at the steps that are not shared
     shift: Float[Array, " m"] | None = None
+    rest_gain: Float[Array, "1 s"] | None = None  # of row 0, at the steps that all share
 
-    def between(self, begin: int, end: int) -> Positions:
-        """The part of some steps."""
-        gain = None if self.gain is None else self.gain[:, begin:end]
-        return Positions(self.table[begin:end], self.mix, gain, self.shift)
+    def split(self, own: int) -> tuple[Positions, Positions]:
+        """The parts of the first steps and of those that all share."""
+        early, late = self.table[:own], self.table[own:]
+        return (
+            Positions(early, self.mix, self.gain, self.shift),
+            Positions(late, self.mix, self.rest_gain, self.shift),
+        )
+
+    def whole(self) -> Positions:
+        """The same with the gain of all steps in `gain`."""
+        if self.gain is None or self.rest_gain is None:
+            return self
+        rest = jnp.broadcast_to(self.rest_gain, (len(self.gain), self.rest_gain.shape[1]))
+        gain = jnp.concatenate([self.gain, rest], axis=1)  # of row 0 alone is read there
+        return Positions(self.table, self.mix, gain, self.shift)
 
 
 class Indexed(eqx.Module):
     """A sequence of few distinct values: step t of sequence b is made from `rows[ids[b, t]]`.
 
-    After the steps of `ids` come those of `rest`, if any, which all sequences share.
+    After the steps of `ids` come `rest` more that all sequences share, made from row 0.
     """
 
     rows: Float[Array, "k m"]
     ids: Int[Array, "*b t"]
     positions: Positions | None = None
-    rest: Int[Array, " s"] | None = None
+    rest: int = eqx.field(static=True, default=0)
 
     @property
     def steps(self) -> int:
         """The number of steps, padding included."""
-        return self.ids.shape[-1] + (0 if self.rest is None else self.rest.shape[0])
+        return self.ids.shape[-1] + self.rest
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -130,7 +143,7 @@ class Indexed(eqx.Module):
         mix = positions.mix @ layer.weight
         if positions.shift is None:
             return self._with(layer(self.rows), Positions(positions.table, mix))
-        shifted = Positions(positions.table, mix, positions.gain, layer(positions.shift))
+        shifted = dataclasses.replace(positions, mix=mix, shift=layer(positions.shift))
         return self._with(self.rows @ layer.weight, shifted)
 
     def normalise(self, layer: LayerNorm) -> Dense | Indexed:
@@ -138,15 +151,21 @@ class Indexed(eqx.Module):
         positions = self.positions
         if positions is None or positions.gain is not None:
             return self.map(layer)
-        table = positions.table
+        table, own = positions.table, self.ids.shape[-1]
         rows = self.rows - self.rows.mean(-1, keepdims=True)
         mix = positions.mix - positions.mix.mean(-1, keepdims=True)
         of_rows = jnp.square(rows).mean(-1)[:, None]
         of_positions = ((table @ (mix @ mix.T)) * table).sum(-1)[None, :] / rows.shape[-1]
-        of_both = (rows @ mix.T) @ table.T / rows.shape[-1]
-        variance = jnp.maximum(of_rows + of_positions + 2 * of_both, 0.0)
-        gain = jax.lax.rsqrt(variance + EPSILON)
-        scaled = Positions(table, mix * over(layer.scale, mix), gain, layer.shift)
+        angles = rows @ mix.T
+
+        def gain(values: slice, steps: slice) -> Float[Array, "k s"]:
+            of_both = angles[values] @ table[steps].T / rows.shape[-1]
+            variance = of_rows[values] + of_positions[:, steps] + 2 * of_both
+            return jax.lax.rsqrt(jnp.maximum(variance, 0.0) + EPSILON)
+
+        rest = gain(slice(0, 1), slice(own, None)) if self.rest else None
+        mix = mix * over(layer.scale, mix)
+        scaled = Positions(table, mix, gain(slice(None), slice(0, own)), layer.shift, rest)
         return self._with(rows * over(layer.scale, rows), scaled)
 
     def add_positions(self, table: Float[Array, "t w"], mix: Float[Array, "w m"]) -> Indexed:
@@ -163,28 +182,28 @@ class Indexed(eqx.Module):
 
     def whole(self) -> Indexed:
         """The same with the ids of all steps in `ids`."""
-        if self.rest is None:
+        if not self.rest:
             return self
-        rest = jnp.broadcast_to(self.rest, (*self.batch, *self.rest.shape))
-        return Indexed(self.rows, jnp.concatenate([self.ids, rest], axis=-1), self.positions)
+        rest = jnp.zeros((*self.batch, self.rest), self.ids.dtype)
+        positions = None if self.positions is None else self.positions.whole()
+        return Indexed(self.rows, jnp.concatenate([self.ids, rest], axis=-1), positions)
 
     def parts(self) -> tuple[Indexed, Indexed]:
         """The steps of each sequence, and the rest that all share, which has no leading axes."""
-        if self.rest is None:
+        if not self.rest:
             raise ValueError("every step of this sequence is its own")
-        own = self.ids.shape[-1]
-        if self.positions is None:
-            return Indexed(self.rows, self.ids), Indexed(self.rows, self.rest)
-        early = self.positions.between(0, own)
-        late = self.positions.between(own, self.steps)
-        return Indexed(self.rows, self.ids, early), Indexed(self.rows, self.rest, late)
+        early, late = None, None
+        if self.positions is not None:
+            early, late = self.positions.split(self.ids.shape[-1])
+        rest = jnp.zeros(self.rest, self.ids.dtype)
+        return Indexed(self.rows, self.ids, early), Indexed(self.rows[:1], rest, late)
 
     def last(self, lengths: Int[Array, "*b"] | None) -> Dense:
         """The last step of each sequence, as a sequence of one step.
 
         Where all share it, it is given once: leading axes of size one.
         """
-        if self.rest is not None:
+        if self.rest:
             if lengths is not None:
                 return self.whole().last(lengths)
             last = self.parts()[1].last(None).values
@@ -199,7 +218,7 @@ class Indexed(eqx.Module):
 
     def dense(self) -> Float[Array, "*b t m"]:
         """Every step written out."""
-        if self.rest is not None:
+        if self.rest:
             return self.whole().dense()
         if self.positions is None:
             return self.rows[self.ids]

@@ -99,7 +99,7 @@ class Cell(eqx.Module):
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """As `states`, from the projections of the inputs: gates and the recurrence."""
         first = self.first(projections.batch) if first is None else first
-        if isinstance(projections, Indexed) and projections.rest is not None:
+        if isinstance(projections, Indexed) and projections.rest:
             if every or lengths is not None or resets is not None:
                 projections = projections.whole()
             else:

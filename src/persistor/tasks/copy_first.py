@@ -28,8 +28,7 @@ SYMBOLS = 15
 
 def _then_empty(rows: Float[Array, "k i"], ids: Int[Array, " b"], length: int) -> Indexed:
     """A first step each, then the same empty ones, which are row 0."""
-    rest = jnp.zeros(length - 1, jnp.int32) if length > 1 else None
-    return Indexed(rows, ids[:, None], rest=rest)
+    return Indexed(rows, ids[:, None], rest=length - 1)
 
 
 class Symbols(eqx.Module):
