@@ -147,7 +147,7 @@ class Indexed(eqx.Module):
         return self._with(self.rows @ layer.weight, shifted)
 
     def normalise(self, layer: LayerNorm) -> Dense | Indexed:
-        """Apply a layer norm: one number per value and position, the rest as before."""
+        """Apply a layer norm: one number per value and position, all else as before."""
         positions = self.positions
         if positions is None or positions.gain is not None:
             return self.map(layer)
