@@ -8,7 +8,8 @@ Trains the package's own model, with the parts that a reading changes exchanged,
 schedule (`--steps`, the task's budget by default), but only up to step `--stop`, or to `--patience` perfect
 evaluations in a row. A line of JSON a run: the reading, the first perfect evaluation, the best, and the metric
 every 512 steps. A run already in the file is not computed again. (In records of before `hold` was an option of the
-model, it is the reading's `threshold`; those without a `gate`, `hidden` or `start` have the package's.)
+model, it is the reading's `threshold`; where a part of the reading is missing, it is the package's. The runs of
+parity with dropout and hold 0 had 64 masks a value, not 512.)
 """
 
 import argparse
@@ -28,7 +29,7 @@ from persistor.cells import AlphaCMRU
 from persistor.layers import MLP, Linear, over
 from persistor.model import backbone, positions
 from persistor.model.block import Block
-from persistor.sequence import Dense
+from persistor.sequence import Dense, Indexed
 from persistor.training import Trainer
 
 
@@ -45,6 +46,9 @@ class Reading:
         "after"  # the output gate reads the vector after the positional encoding, or `before`
     )
     start: str = "lecun"  # of linear maps; or `uniform` within 1 / sqrt(inputs), biases too
+    dropout: float = 0.0  # in every MLP, see `drop`
+    glu: str = "sigmoid"  # what gates in the MLPs: the `sigmoid` of the other half, or its `silu`
+    decoder: str = "plain"  # or a `norm` of what it reads first
 
 
 def adopt(reading: Reading) -> None:
@@ -67,6 +71,18 @@ def adopt(reading: Reading) -> None:
         Block.read = gate_before_encoding
     if reading.hidden != "ours":
         MLP.__init__ = hidden_of(reading.hidden)
+    if reading.dropout:
+        drop(reading.dropout)
+    if reading.glu == "silu":
+        layers.gated = lambda x, bias: silu_gated(x + over(bias, x))
+    if reading.decoder == "norm":
+        pool = backbone.Backbone._pool
+
+        def normed(model, *given):
+            pooled, *others = pool(model, *given)
+            return jax.nn.standardize(pooled, epsilon=layers.EPSILON), *others
+
+        backbone.Backbone._pool = normed
     if not reading.encoder_bias:
         encode = backbone.Backbone.encode
 
@@ -90,6 +106,40 @@ def adopt(reading: Reading) -> None:
             object.__setattr__(self, "project", project)
 
         AlphaCMRU.__init__ = start
+
+
+ROWS = 1024  # that the encoder may see in a step under dropout
+
+
+def drop(rate: float) -> None:
+    """Dropout at a price that can be paid: a step takes one of a few masks of its value.
+
+    A mask of its own for every step would need an encoder's work for every step. Here every step has a mask with the
+    right probabilities, drawn anew in every training step, but now and then shares it with another step. The other
+    MLPs act on the last step alone and have masks of their own.
+    """
+    build, call = MLP.__init__, backbone.Backbone.__call__
+
+    def start(self, width, *, dropout=0.0, key):
+        build(self, width, dropout=rate, key=key)
+
+    def of_a_value(model, inputs, *given, key=None, **options):
+        if key is None:
+            return call(model, inputs, *given, **options)
+        draw, key = jax.random.split(key)
+        inputs = inputs.whole()
+        masks = max(ROWS // len(inputs.rows), 1)
+        mask = jax.random.randint(draw, inputs.ids.shape, 0, masks, inputs.ids.dtype)
+        rows = jnp.repeat(inputs.rows, masks, axis=0)
+        return call(model, Indexed(rows, inputs.ids * masks + mask), *given, key=key, **options)
+
+    MLP.__init__, backbone.Backbone.__call__ = start, of_a_value
+
+
+def silu_gated(x):
+    """One half times the SiLU of the other, which some call a GLU too."""
+    one, other = jnp.split(x, 2, axis=-1)
+    return one * jax.nn.silu(other)
 
 
 def uniform(key, shape):
@@ -171,11 +221,14 @@ def main():
     ask.add_argument("--hidden", choices=["ours", "decoder", "wide"], default="ours")
     ask.add_argument("--gate", choices=["before", "after"], default="after")
     ask.add_argument("--start", choices=["lecun", "uniform"], default="lecun")
+    ask.add_argument("--dropout", type=float, default=0.0)
+    ask.add_argument("--glu", choices=["sigmoid", "silu"], default="sigmoid")
+    ask.add_argument("--decoder", choices=["plain", "norm"], default="plain")
     ask.add_argument("--anneal", action="store_true", help="the best is then of epsilon 0 alone")
     ask.add_argument("--encoding", type=int, default=256, help="width of the positional encoding")
     ask.add_argument("--out", type=Path, default=Path("readings.jsonl"))
     args = ask.parse_args()
-    options = ("norm", "base", "encoder_bias", "scale", "hidden", "gate", "start")
+    options = [field.name for field in dataclasses.fields(Reading)]
     reading = Reading(**{name: getattr(args, name) for name in options})
     adopt(reading)
     task = TASKS[args.task](**({} if args.length is None else {"length": args.length}))
