@@ -74,7 +74,7 @@ def adopt(reading: Reading) -> None:
     if reading.dropout:
         drop(reading.dropout)
     if reading.glu == "silu":
-        layers.gated = lambda x, bias: silu_gated(x + over(bias, x))
+        layers.gated = silu_gated
     if reading.decoder == "norm":
         pool = backbone.Backbone._pool
 
@@ -124,8 +124,8 @@ def drop(rate: float) -> None:
         build(self, width, dropout=rate, key=key)
 
     def of_a_value(model, inputs, *given, key=None, **options):
-        if key is None:
-            return call(model, inputs, *given, **options)
+        if key is None or isinstance(inputs, Dense):  # nothing to drop, or nothing to share
+            return call(model, inputs, *given, key=key, **options)
         draw, key = jax.random.split(key)
         inputs = inputs.whole()
         masks = max(ROWS // len(inputs.rows), 1)
@@ -136,9 +136,9 @@ def drop(rate: float) -> None:
     MLP.__init__, backbone.Backbone.__call__ = start, of_a_value
 
 
-def silu_gated(x):
-    """One half times the SiLU of the other, which some call a GLU too."""
-    one, other = jnp.split(x, 2, axis=-1)
+def silu_gated(x, bias):
+    """One half of x + bias times the SiLU of the other, which some call a GLU too."""
+    one, other = jnp.split(x + over(bias, x), 2, axis=-1)
     return one * jax.nn.silu(other)
 
 
