@@ -49,6 +49,7 @@ class Reading:
     dropout: float = 0.0  # in every MLP, see `drop`
     glu: str = "sigmoid"  # what gates in the MLPs: the `sigmoid` of the other half, or its `silu`
     decoder: str = "plain"  # or a `norm` of what it reads first
+    readout_bias: float = 0.0  # standard deviation, at the start, of the biases behind the cell
 
 
 def adopt(reading: Reading) -> None:
@@ -83,6 +84,17 @@ def adopt(reading: Reading) -> None:
             return jax.nn.standardize(pooled, epsilon=layers.EPSILON), *others
 
         backbone.Backbone._pool = normed
+    if reading.readout_bias:
+        make = Block.__init__
+
+        @functools.wraps(make)
+        def seeing(self, *given, key, **options):
+            make(self, *given, key=key, **options)
+            bias = self.readout.bias
+            bias = reading.readout_bias * jax.random.normal(jax.random.fold_in(key, 1), bias.shape)
+            self.readout = eqx.tree_at(lambda layer: layer.bias, self.readout, bias)
+
+        Block.__init__ = seeing
     if not reading.encoder_bias:
         encode = backbone.Backbone.encode
 
@@ -224,6 +236,7 @@ def main():
     ask.add_argument("--dropout", type=float, default=0.0)
     ask.add_argument("--glu", choices=["sigmoid", "silu"], default="sigmoid")
     ask.add_argument("--decoder", choices=["plain", "norm"], default="plain")
+    ask.add_argument("--readout-bias", type=float, default=0.0)
     ask.add_argument("--anneal", action="store_true", help="the best is then of epsilon 0 alone")
     ask.add_argument("--encoding", type=int, default=256, help="width of the positional encoding")
     ask.add_argument("--out", type=Path, default=Path("readings.jsonl"))

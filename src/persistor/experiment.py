@@ -17,11 +17,17 @@ from persistor.cells.circuit import checked_share
 from persistor.cells.hysteresis import checked_hold
 from persistor.cells.ladder import checked_levels
 from persistor.errors import PersistorError, unknown
-from persistor.model import Backbone
+from persistor.model import Backbone, poised
 from persistor.tasks import KINDS, Task
+from persistor.tasks.task import Classification
 
 # Fields that came later: left out where they say nothing, so that earlier names stay.
-LATER = {"levels": None, "mismatch": 0.0, "noise": 0.0, "hold": 0.0}
+LATER = {
+    "model": {"levels": None, "mismatch": 0.0, "noise": 0.0, "hold": 0.0},
+    "training": {"search": False},
+}
+
+POISE = 1  # parts the key of a poised start from those of the weights
 
 
 def _settle(spec: ModelSpec | TrainingSpec) -> None:
@@ -122,7 +128,11 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """The paper's training protocol (appendix "Training Generalities"); `steps` is the budget."""
+    """The paper's training protocol (appendix "Training Generalities"); `steps` is the budget.
+
+    `search` is not the paper's: start from poised weights (`persistor.model.poised`), and while an
+    evaluation is no better than a guess, start again from others, within the same schedule.
+    """
 
     steps: int = 30_000
     anneal: bool = False
@@ -135,6 +145,7 @@ class TrainingSpec:
     evaluate_every: int = 64
     valid_batches: int = 20
     patience: int = 100
+    search: bool = False
 
     def __post_init__(self):
         _settle(self)
@@ -159,15 +170,26 @@ class Experiment:
             )
         if self.training.anneal and self.model.epsilon != 1:
             raise PersistorError("annealing sets epsilon itself, from 1 to 0; leave epsilon out")
+        if self.training.search:
+            self._check_search()
         checked_seed(self.seed)
+
+    def _check_search(self) -> None:
+        if not isinstance(self.task.objective, Classification):
+            raise PersistorError(
+                f"search needs answers that are right or wrong; {task_name(self.task)} has none"
+            )
+        if self.model.hold:
+            raise PersistorError("search sets the thresholds itself; leave hold out")
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; `from_json` is its inverse."""
         value = dataclasses.asdict(self)
         value["task"] = {"name": task_name(self.task), **value["task"]}
-        for name, absent in LATER.items():
-            if value["model"][name] == absent:
-                del value["model"][name]
+        for part, later in LATER.items():
+            for name, absent in later.items():
+                if value[part][name] == absent:
+                    del value[part][name]
         return json.loads(json.dumps(value))  # tuples become the lists that JSON has
 
     @staticmethod
@@ -208,6 +230,8 @@ class Experiment:
             words.append(f"levels{self.model.levels}")
         if self.model.hold:
             words.append(f"hold{self.model.hold:g}")
+        if self.training.search:
+            words.append("search")
         words += [f"d{self.model.state}", f"r{self.model.blocks}", f"seed{self.seed}"]
         return "-".join([*words, self.hash])
 
@@ -216,16 +240,17 @@ class Experiment:
         """Whether the budget is smaller than the paper's."""
         return self.training.steps < self.task.steps
 
-    def build(self) -> Backbone:
-        """The untrained model; the seed decides every weight."""
+    def build(self, draw: int = 0) -> Backbone:
+        """The untrained model; the seed and, in a search, the draw decide every weight."""
         spec = self.model
-        cells_key, key = jax.random.split(jax.random.key(self.seed))
+        root = jax.random.key(self.seed)
+        cells_key, key = jax.random.split(jax.random.fold_in(root, draw) if draw else root)
         names = [spec.cells[i % len(spec.cells)] for i in range(spec.blocks)]
         cells = tuple(
             build_cell(name, spec, key=k)
             for name, k in zip(names, jax.random.split(cells_key, spec.blocks), strict=True)
         )
-        return Backbone(
+        model = Backbone(
             self.task.inputs,
             self.task.outputs,
             cells,
@@ -235,6 +260,7 @@ class Experiment:
             dropout=spec.dropout,
             key=key,
         )
+        return poised(model, key=jax.random.fold_in(key, POISE)) if self.training.search else model
 
 
 def build_cell(name: str, spec: ModelSpec, *, key) -> Cell:

@@ -54,7 +54,7 @@ class List:
         for name, reason in damaged.items():
             print(f"  {name}  damaged: {reason}")
         if not runs:
-            print("  none yet: persistor train parity --epsilon -1 --state 16 --steps 1500")
+            print("  none yet: persistor train parity --epsilon -1 --steps 1500")
         return 0
 
 
@@ -79,8 +79,8 @@ class Demo:
             self.folder.mkdir(parents=True, exist_ok=True)
         say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
         say(
-            f"Parity with {demo.PARITY_STATE} units and a short budget, one seed; "
-            "the paper: one unit, full budget, mean [min; max] of five seeds."
+            f"Parity with one unit: {demo.PARITY_STEPS:,} steps, again while it only guesses, "
+            "one seed; the paper: full budget, mean [min; max] of five seeds."
         )
         say(f"{'test accuracy':34} {'ours':>8}   paper")
         rows = demo.run_demo(self.folder, Watcher, say)

@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -34,7 +34,7 @@ class Train:
     The same command always means the same run: a finished one is shown, not computed again, an
     interrupted one continues where it was. Examples:
 
-      persistor train parity --epsilon -1 --state 16 --steps 1500
+      persistor train parity --epsilon -1 --steps 1500
       persistor train copy-first-discrete --length 1000 --cell alpha-cmru
       persistor train copy-first-noisy --cell mingru,cmru --blocks 4 --state 16
       persistor train copy-first-discrete --length 20 --deployable --state 16 --steps 4000
@@ -121,6 +121,13 @@ class Train:
     ] = None
     batch: Annotated[int, arg(help="Sequences a step.")] = 64
     seed: Annotated[int, arg(help="Decides weights and batches.")] = 0
+    search: Annotated[
+        Literal["auto", "on", "off"],
+        arg(
+            help="Start from units that wait, and while the metric is no better than a guess start "
+            "again from other weights. auto is on for parity; off is the paper's protocol."
+        ),
+    ] = "auto"
     remat: Annotated[
         bool, arg(help="Compute inner arrays twice instead of keeping them: less memory.")
     ] = False
@@ -161,8 +168,14 @@ class Train:
             hold=self.hold,
         )
         steps = task.steps if self.steps is None else self.steps
-        training = TrainingSpec(steps=steps, anneal=self.anneal or annealed, batch=self.batch)
+        anneal = self.anneal or annealed
+        search = self.search == "on" or (self.search == "auto" and self._searches(task))
+        training = TrainingSpec(steps=steps, anneal=anneal, batch=self.batch, search=search)
         return Experiment(task, model, training, self.seed)
+
+    def _searches(self, task: Any) -> bool:
+        """Whether a run on this task searches unless told otherwise."""
+        return getattr(task, "search", False) and not self.hold and not self.deployable
 
     def _task(self):
         from persistor.tasks import TASKS, own_task
@@ -211,9 +224,10 @@ class Train:
         metric, value = next(iter(result["test"].items()))
         of_paper = result["budget"] == "reduced" and self.data is None
         budget = f" of the paper's {result['paper_steps']:,}" if of_paper else ""
+        restarts = f", restarts: {result['restarts']}" if "restarts" in result else ""
         text = (
             f"test {metric} {value:.4f} after {result['steps']:,} steps{budget} "
-            f"in {result['seconds']:.0f} s\n{run.path}"
+            f"in {result['seconds']:.0f} s{restarts}\n{run.path}"
         )
         print(json.dumps(result) if self.json else text)
         return 0

@@ -56,6 +56,7 @@ class Parity:
     blocks: ClassVar[int] = 1
     chance: ClassVar[float] = 0.5
     data: ClassVar[str | None] = None
+    search: ClassVar[bool] = True
 
     def __post_init__(self):
         for shortest, longest in (self.train_lengths, self.test_lengths):

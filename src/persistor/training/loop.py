@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -48,6 +48,7 @@ class Standing:
     perfect_in_a_row: int = 0
     best_metric: float | None = None
     best_step: int | None = None
+    restarts: int = 0  # of a search
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,22 @@ class Trainer:
         self.key = jax.random.fold_in(jax.random.key(experiment.seed), 1)
         self.optimiser = optimiser(self.spec)
         model = experiment.build()
-        self.blank, self.frozen = eqx.partition(model, model.trainable())
+        self.trainable = model.trainable()
+        self.blank, self.frozen = eqx.partition(model, self.trainable)
         self.table = model.table(steps_of(self.train_split))
         self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
 
-    def start(self) -> State:
-        """The state before the first step."""
-        params = jax.tree.map(jnp.copy, self.blank)
-        return State(params, self.optimiser.init(params), jnp.zeros((), jnp.int32))  # pyright: ignore[reportArgumentType]
+    def start(self, step: int = 0) -> State:
+        """The state before the first step; in a search, a new one at a later step.
+
+        The schedule goes on where it was; what the optimiser remembers is forgotten.
+        """
+        blank = eqx.filter(self.experiment.build(step), self.trainable) if step else self.blank
+        params = jax.tree.map(jnp.copy, blank)
+        schedule = optax.ScaleByScheduleState(jnp.asarray(step, jnp.int32))
+        memory = self.optimiser.init(params)  # pyright: ignore[reportArgumentType]
+        memory = optax.tree.set(memory, ScaleByScheduleState=schedule)
+        return State(params, memory, jnp.asarray(step, jnp.int32))
 
     def epsilon(self, step: Int[Array, ""]) -> Float[Array, ""] | None:
         """Epsilon at a step, where it is annealed."""
@@ -132,6 +141,12 @@ class Trainer:
         scores = scores_at(model, self.valid_split, self.objective, indices, self.table)
         return model, float(scores.mean())
 
+    def guesses(self, metric: float) -> bool:
+        """Whether validation was no better than a guess: within three standard errors of it."""
+        chance = self.experiment.task.chance
+        error = math.sqrt(chance * (1 - chance) / (self.spec.valid_batches * self.spec.batch))
+        return metric <= chance + 3 * error
+
 
 def train(
     run: Run,
@@ -163,6 +178,9 @@ def train(
             standing = _judge(trainer, previous, steps, metric, time.monotonic() - began)
             if standing.best_step == standing.step:
                 best = jax.tree.map(jnp.copy, eqx.filter(model, eqx.is_array))
+            if spec.search and trainer.guesses(metric) and not _over(standing, run.experiment):
+                state = trainer.start(standing.step)
+                standing = replace(standing, restarts=standing.restarts + 1)
             run.note(_line(trainer, standing, loss, metric))
             watch(
                 Progress(
@@ -214,6 +232,7 @@ def _judge(
         perfect_in_a_row=before.perfect_in_a_row + 1 if perfect else 0,
         best_metric=best_metric,
         best_step=best_step,
+        restarts=before.restarts,
     )
 
 
@@ -232,6 +251,8 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
         "learning_rate": float(jnp.asarray(learning_rate(trainer.spec)(step))),
         "seconds": round(standing.seconds, 3),
     }
+    if trainer.spec.search:
+        line["restarts"] = standing.restarts
     return line if epsilon is None else {**line, "epsilon": float(epsilon)}
 
 
@@ -263,6 +284,8 @@ def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
         "valid": {metric: standing.best_metric, "step": standing.best_step},
         "test": {metric: value},
     }
+    if run.experiment.training.search:
+        result["restarts"] = standing.restarts
     run.finish(result)
     return result
 

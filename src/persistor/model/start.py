@@ -1,0 +1,43 @@
+"""A start for hard searches: units that wait for their first update."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from persistor.arrays import Key
+from persistor.cells import BMRU, CMRU, AlphaCMRU, Cell
+from persistor.model.backbone import Backbone
+from persistor.model.block import Block
+
+THRESHOLD = 5.0  # a few times the size of a candidate, about 1
+
+
+def poised(model: Backbone, *, key: Key) -> Backbone:
+    """The model with thresholds, scales and read-outs of a poised start; the rest as it was.
+
+    At the start beta = 5 for every input (W_beta = 0), so that units retain until a candidate has
+    grown; alpha = 1 for every input (W_alpha = 0); and the biases behind the cell are N(0, 1).
+    With biases of zero Norm(Linear(h)) sees of a lone unit only the sign of h, and its gradient
+    at h = 0 is that of h / sqrt(epsilon of the norm), a thousand times too large.
+    """
+    keys = jax.random.split(key, len(model.blocks))
+    blocks = tuple(_poised(block, k) for block, k in zip(model.blocks, keys, strict=True))
+    return eqx.tree_at(lambda m: m.blocks, model, blocks)
+
+
+def _poised(block: Block, key: Key) -> Block:
+    bias = jax.random.normal(key, block.readout.weight.shape[1:])
+    block = eqx.tree_at(lambda b: b.readout.bias, block, bias)
+    if not isinstance(block.cell, BMRU | CMRU | AlphaCMRU):
+        return block
+    return eqx.tree_at(lambda b: b.cell, block, _waiting(block.cell))
+
+
+def _waiting(cell: BMRU | CMRU | AlphaCMRU) -> Cell:
+    """The cell with one threshold, and one scale where it is computed, for all inputs."""
+    d = cell.state
+    weight = cell.project.weight.at[:, d:].set(0.0)
+    bias = jnp.ones(weight.shape[1]).at[:d].set(0.0).at[d : 2 * d].set(THRESHOLD)
+    return eqx.tree_at(lambda c: (c.project.weight, c.project.bias), cell, (weight, bias))
