@@ -56,7 +56,7 @@ class Parity:
     blocks: ClassVar[int] = 1
     chance: ClassVar[float] = 0.5
     data: ClassVar[str | None] = None
-    search: ClassVar[bool] = True
+    search: ClassVar[bool] = True  # `persistor train` starts again while a run only guesses
 
     def __post_init__(self):
         for shortest, longest in (self.train_lengths, self.test_lengths):
