@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor import Experiment, ModelSpec, TrainingSpec
-from persistor.layers import LayerNorm
 from persistor.model.block import Block
-from persistor.sequence import Indexed
+from persistor.nn.layers import LayerNorm
+from persistor.nn.sequence import Indexed
 from persistor.tasks import Parity
 from persistor.training import Trainer
 from persistor.training.evaluation import evaluate
@@ -42,11 +42,11 @@ IDENTITY = ("reading", "cell", "seed", "steps", "learning_rate", "warmup", "enco
 @eqx.filter_jit
 def gates(model, table):
     """For a zero and a one: mean candidate, mean threshold, share of positions that update."""
-    ids = jnp.stack([jnp.full(table.steps, bit, jnp.int32) for bit in (0, 1)])
+    ids = jnp.stack([jnp.full(table.length, bit, jnp.int32) for bit in (0, 1)])
     block = model.blocks[0]
     inputs = block.cell_inputs(model.encode(Indexed(jnp.array([[0.0], [1.0]]), ids)), table)
     projections = inputs.linear(block.cell.project).dense()
-    candidate, threshold = projections[..., 0], jnp.abs(projections[..., block.cell.state])
+    candidate, threshold = projections[..., 0], jnp.abs(projections[..., block.cell.state_size])
     return candidate.mean(1), threshold.mean(1), (jnp.abs(candidate) >= threshold).mean(1)
 
 

@@ -24,12 +24,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from persistor import TASKS, Experiment, ModelSpec, TrainingSpec, layers
+from persistor import TASKS, Experiment, ModelSpec, TrainingSpec
 from persistor.cells import AlphaCMRU
-from persistor.layers import MLP, Linear, over
-from persistor.model import backbone, positions
+from persistor.model import backbone
 from persistor.model.block import Block
-from persistor.sequence import Dense, Indexed
+from persistor.nn import layers, positions
+from persistor.nn.layers import MLP, Linear, over
+from persistor.nn.sequence import Dense, Indexed
 from persistor.training import Trainer
 
 

@@ -49,7 +49,7 @@ def test_sequences_are_numbered_by_length_and_nothing_is_lost():
     assert [b.begin for b in split.buckets[1:]] == [b.end for b in split.buckets[:-1]]
     assert (split.buckets[0].begin, split.buckets[-1].end) == (0, split.size)
     for bucket in split.buckets:
-        assert int(split.lengths[bucket.begin : bucket.end].max()) == bucket.steps
+        assert int(split.lengths[bucket.begin : bucket.end].max()) == bucket.length
 
 
 @pytest.mark.parametrize("count", [1, 2, BUCKETS])
@@ -58,7 +58,7 @@ def test_a_small_split_has_buckets_that_are_not_empty(count):
 
 
 def test_what_is_cut_off_is_padding(model):
-    split, table = ragged(), model.table(LONGEST)
+    split, table = ragged(), model.encode_positions(LONGEST)
 
     @eqx.filter_jit
     def both(model, indices):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from persistor import CELLS, CMRU, AlphaCMRU, Ladder, PersistorError, PositiveCMRU
 from persistor.cells.ladder import checked_levels
-from persistor.sequence import Dense
-from persistor.unroll import ENGINES
+from persistor.nn.sequence import Dense
+from persistor.recurrence.unroll import ENGINES
 
 NAMES = sorted(CELLS)
 CUMULATIVE = ("cmru", "alpha-cmru", "positive-cmru")
@@ -45,7 +45,7 @@ def inputs(seed, *shape):
 
 
 def a_state(cell, seed, batch=()):
-    real, imaginary = jax.random.normal(jax.random.key(seed + 2), (2, *batch, cell.state))
+    real, imaginary = jax.random.normal(jax.random.key(seed + 2), (2, *batch, cell.state_size))
     return jax.lax.complex(real, imaginary) if cell.state_dtype == jnp.complex64 else real
 
 
@@ -133,7 +133,7 @@ def test_chunks_equal_the_whole(name, size, cut):
     cell = make(name, state, seed)
     x = inputs(seed, steps)
     whole, last = call(cell, x)
-    h, parts = cell.first(), []
+    h, parts = cell.initial_state(), []
     for part in (x[:cut], x[cut:]):
         if len(part):
             ys, h = call(cell, part, h)
@@ -154,7 +154,7 @@ def test_padding_changes_nothing(name, size):
     close(padded_ys[:steps], ys)
     close(padded_last, last)
     loss = eqx.filter_jit(eqx.filter_grad(loss_of("auto", jnp.array(steps))))
-    grads = loss((cell, padded, cell.first()))
+    grads = loss((cell, padded, cell.initial_state()))
     close(grads[1][steps:] if name != "lru" else 0.0, 0.0)
 
 
@@ -246,7 +246,7 @@ def test_gradients_pass_the_ends_of_a_ladder(key):
     cell = Ladder(WIDTH, 6, levels=2, key=key)
     x = 3 * inputs(4, 60)
     for engine in ENGINES:
-        jacobian = jax.jacobian(lambda h, e=engine: cell(x, h, engine=e)[1])(cell.first())
+        jacobian = jax.jacobian(lambda h, e=engine: cell(x, h, engine=e)[1])(cell.initial_state())
         close(jacobian, np.eye(6), 0)
 
 
@@ -281,16 +281,16 @@ def test_epsilon_of_a_wrong_shape_is_refused(key):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_steps_leave_the_state_as_it_is(name):
     cell = make(name, 3, 0)
-    first = cell.first((2,)) + 1
+    first = cell.initial_state((2,)) + 1
     states, last = cell.states(Dense(jnp.zeros((2, 0, WIDTH))), first)
-    assert states.shape == (2, 0, cell.state)
+    assert states.shape == (2, 0, cell.state_size)
     assert (last == first).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_first_state_of_another_kind_is_refused(name):
     cell = make(name, 3, 0)
-    other = jnp.zeros(cell.state, jnp.float32 if name == "lru" else jnp.complex64)
+    other = jnp.zeros(cell.state_size, jnp.float32 if name == "lru" else jnp.complex64)
     with pytest.raises(PersistorError, match="this cell's state is"):
         cell.unroll(Dense(jnp.zeros((3, cell.project.weight.shape[1]))), other)
 

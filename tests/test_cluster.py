@@ -11,8 +11,8 @@ import pytest
 
 from persistor import Experiment, ModelSpec, Run, TrainingSpec
 from persistor.cli import main
-from persistor.paper.cluster import FILES, bring_home, pack, sweep_cluster, unpack
-from persistor.paper.sweep import sweep
+from persistor.reproduction.cluster import FILES, bring_home, pack, sweep_cluster, unpack
+from persistor.reproduction.sweep import sweep
 from persistor.tasks import CopyFirstDiscrete
 
 distributed = pytest.importorskip("distributed")

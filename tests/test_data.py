@@ -22,8 +22,8 @@ from persistor.data import DATASETS, READERS, cifar10, data_folder, fetch, imdb,
 from persistor.data.contents import contents
 from persistor.data.dataset import DataSet, File
 from persistor.data.idx import read_idx
-from persistor.data.parts import silent
 from persistor.data.prepared import prepared, read_arrays
+from persistor.data.workers import silent
 
 
 @pytest.fixture

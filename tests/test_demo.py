@@ -5,9 +5,9 @@ import dataclasses
 import jax
 import pytest
 
-from persistor import demo
+from persistor._tools.progress import Watcher
 from persistor.experiment import TrainingSpec
-from persistor.progress import Watcher
+from persistor.report import demo
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def as_users_have_it():
         yield
 
 
-def test_the_demo_trains_compares_and_draws(tmp_path, monkeypatch):
+def test_the_demo_trains_compares_and_draws(tmp_path):
     short = TrainingSpec(steps=2, batch=4, valid_batches=1)
     small = [
         (
@@ -28,9 +28,8 @@ def test_the_demo_trains_compares_and_draws(tmp_path, monkeypatch):
         )
         for name, e, published in demo.experiments()
     ]
-    monkeypatch.setattr(demo, "experiments", lambda: iter(small))
     said = []
-    rows = demo.run_demo(tmp_path, Watcher, said.append)
+    rows = demo.run_demo(tmp_path, Watcher, said.append, small)
     assert len(rows) == len(said) == 6
     assert "100.00% [100.00%; 100.00%]" in said[0]
     for name in demo.PICTURES:

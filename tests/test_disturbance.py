@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from persistor import Experiment, ModelSpec
+from persistor._tools.errors import PersistorError
 from persistor.cells import CELLS, Ladder, PositiveCMRU
-from persistor.cells.circuit import CircuitCell
-from persistor.errors import PersistorError
-from persistor.sequence import Dense, Indexed
+from persistor.cells.analog import CircuitCell
+from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks import CopyFirstDiscrete
 
 CIRCUITS = [PositiveCMRU, Ladder]

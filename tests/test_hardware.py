@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from persistor._tools.errors import PersistorError
 from persistor.cells import CELLS, PositiveCMRU
 from persistor.cli import main
-from persistor.errors import PersistorError
 from persistor.hardware import behaviour, chips, measure, spice
 from persistor.hardware.circuit import Bistable, Ladder, Size, Sizes, Trim
 from persistor.hardware.deployment import Deployment
@@ -25,7 +25,7 @@ from persistor.hardware.netlist import BLOCKS, RAMP, Netlist, layer_bench, stair
 from persistor.hardware.rules import RULES, Design, check
 from persistor.hardware.variation import SPREAD, Spread, fit, monte_carlo
 from persistor.model import Backbone, Pooling
-from persistor.sequence import Dense
+from persistor.nn.sequence import Dense
 from persistor.tasks import Batch, CopyFirstDiscrete
 
 NOTHING = Spread(0.0, 0.0, 0.0, 0.0, 0.0, seeds=1)

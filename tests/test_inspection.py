@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from persistor import Affine, Experiment, ModelSpec, Saturating
-from persistor.inspection import BlockTrace, first_batch, report_units, trace
+from persistor.analysis.inspection import BlockTrace, first_batch, report_units, trace
+from persistor.analysis.theory import gradient_flow
+from persistor.recurrence.unroll import unroll
 from persistor.tasks import Parity
-from persistor.theory import gradient_flow
-from persistor.unroll import unroll
 
 STEPS = 20
 UNITS = {  # decay and drive after a first step that stores one

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from persistor import kernels
+from persistor._tools.errors import PersistorError
 from persistor.cells import CELLS
-from persistor.doctor import examine
-from persistor.errors import PersistorError
-from persistor.fused import fused_unroll
 from persistor.kernels import library, loader
-from persistor.sequence import Dense, Indexed, Positions
-from persistor.unroll import unroll
+from persistor.kernels.doctor import examine
+from persistor.nn.sequence import Dense, Indexed, Positions
+from persistor.recurrence.native import fused_unroll
+from persistor.recurrence.unroll import unroll
 
 KERNELS = Path(__file__).parents[1] / "src" / "persistor" / "kernels"
 
@@ -80,7 +80,7 @@ def projections(kind, b, t, p, k):
 
 
 def first_state(cell, b):
-    real, imaginary = normal(5, (2, b, cell.state))
+    real, imaginary = normal(5, (2, b, cell.state_size))
     is_complex = cell.state_dtype == jnp.complex64
     return jnp.asarray(real + 1j * imaginary if is_complex else real)
 
@@ -199,7 +199,7 @@ def test_native_equals_sequential_whatever_the_shape(name, kind, limits, every, 
 def test_a_ladder_is_the_same_to_the_last_bit(levels, kind):
     """Levels are whole numbers, and every step that arrives at an end or is held there counts."""
     cell = CELLS["ladder"](5, 8, levels=levels, key=jax.random.key(0))
-    case = (cell, projections(kind, 9, 70, 8, 3), cell.first((9,)), True)
+    case = (cell, projections(kind, 9, 70, 8, 3), cell.initial_state((9,)), True)
     found, expected = native(*case), plain(*case)
     assert set(np.unique(found[0])) == set(range(levels + 1))
     for one, two in zip(found, expected, strict=True):
@@ -359,7 +359,7 @@ def test_an_id_out_of_range_is_an_error(bad):
     good = projections("indexed", 2, 5, 8, 4)
     wrong = Indexed(good.rows, good.ids.at[1, 3].set(bad))
     with pytest.raises(Exception, match="an id is out of range"):
-        jax.block_until_ready(native(cell, wrong, cell.first((2,)), True))
+        jax.block_until_ready(native(cell, wrong, cell.initial_state((2,)), True))
 
 
 @pytest.fixture
@@ -375,13 +375,13 @@ def test_wrong_shapes_are_errors(without_annotations):
     cell = cell_named("cmru", 4)
     x = projections("dense", 2, 5, 8, 4)
     with pytest.raises(PersistorError, match="first: the shape"):
-        native(cell, x, cell.first((3,)), True)
+        native(cell, x, cell.initial_state((3,)), True)
     with pytest.raises(PersistorError, match="lengths: the shape"):
-        native(cell, x, cell.first((2,)), True, lengths=jnp.zeros(3, jnp.int32))
+        native(cell, x, cell.initial_state((2,)), True, lengths=jnp.zeros(3, jnp.int32))
     with pytest.raises(PersistorError, match="resets: the shape"):
-        native(cell, x, cell.first((2,)), True, resets=jnp.zeros((2, 6), bool))
+        native(cell, x, cell.initial_state((2,)), True, resets=jnp.zeros((2, 6), bool))
     with pytest.raises(PersistorError, match="projections: the shape"):
-        native(cell, Dense(x.values[..., :7]), cell.first((2,)), True)
+        native(cell, Dense(x.values[..., :7]), cell.initial_state((2,)), True)
 
 
 def test_a_cell_without_a_kernel_just_works(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 CODE = """if True:
     import resource, sys
-    from persistor.memory import keep_freed_memory
+    from persistor._tools.allocator import keep_freed_memory
     if sys.argv[1] == "keep" and not keep_freed_memory():
         sys.exit(3)
     def faults():

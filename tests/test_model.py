@@ -8,8 +8,8 @@ import pytest
 
 from persistor import CELLS, Backbone, Dense, Indexed, PersistorError, Pooling
 from persistor.experiment import ModelSpec, build_cell
-from persistor.model.positions import compact_encoding, sinusoid
-from persistor.sequence import inside
+from persistor.nn.positions import compact_encoding, sinusoid
+from persistor.nn.sequence import inside
 
 WIDTH, STEPS, VALUES = 16, 12, 5
 NAMES = sorted(CELLS)
@@ -94,7 +94,7 @@ def test_chunked_and_streamed_equal_whole(stack, pooling, inputs):
     chunked, chunked_memory = call(model, Dense(x[:, 5:]), half)
     close(chunked, whole[:, 5:] if pooling is Pooling.NONE else whole)
     jax.tree.map(close, chunked_memory, memory)
-    stream, step = model.first((3,)), eqx.filter_jit(lambda x, m: model.step(x, m))
+    stream, step = model.initial_state((3,)), eqx.filter_jit(lambda x, m: model.step(x, m))
     for t in range(STEPS):
         streamed, stream = step(x[:, t], stream)
     close(streamed, whole[:, -1] if pooling is Pooling.NONE else whole)
@@ -182,13 +182,13 @@ def test_a_compact_encoding_is_the_encoding(steps, width):
     compact = compact_encoding(steps, width)
     table = np.asarray(sinusoid(jnp.arange(steps), width), np.float64)
     np.testing.assert_allclose(
-        np.asarray(compact.table, np.float64) @ np.asarray(compact.basis, np.float64),
+        np.asarray(compact.codes, np.float64) @ np.asarray(compact.basis, np.float64),
         table,
         atol=2e-5,
     )
-    assert compact.table.shape[1] <= min(steps, width)
+    assert compact.codes.shape[1] <= min(steps, width)
     if steps == 784:
-        assert compact.table.shape[1] < 110
+        assert compact.codes.shape[1] < 110
 
 
 def test_a_model_with_a_compact_encoding_is_the_same(inputs):
@@ -202,6 +202,6 @@ def test_a_model_with_a_compact_encoding_is_the_same(inputs):
         return jnp.square(outputs).mean(), outputs
 
     (_, plain), plain_grads = loss(model, None)
-    (_, compact), compact_grads = loss(model, model.table(STEPS))
+    (_, compact), compact_grads = loss(model, model.encode_positions(STEPS))
     close(compact, plain)
     jax.tree.map(lambda a, b: close(a, b, 1e-3), compact_grads, plain_grads)

@@ -12,10 +12,10 @@ import latex
 import pytest
 
 from persistor import PersistorError
-from persistor.paper.comparison import FORMATS, compare
-from persistor.paper.outcomes import Outcome, find_outcomes
-from persistor.paper.presets import plan
 from persistor.paper.tables import table, tables
+from persistor.reproduction.comparison import FORMATS, compare
+from persistor.reproduction.outcomes import Outcome, find_outcomes
+from persistor.reproduction.plan import plan
 from persistor.tasks import TASKS, KWSDigits
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -190,7 +190,7 @@ def test_a_guess_is_not_better_than_a_guess(name, values, verdict, row):
     comparison = compare(table(name), measured(name, values, **row))
     (entry,) = [e for e in comparison.entries if e.values]
     assert comparison.verdict(entry) == verdict
-    assert comparison.cells(entry)[5].startswith(verdict)
+    assert comparison.columns(entry)[5].startswith(verdict)
 
 
 def test_one_seed_outside_says_how_little_that_means():
@@ -198,7 +198,7 @@ def test_one_seed_outside_says_how_little_that_means():
     for values, budget in (([0.9], 1.0), ([0.9] * 3, 1.0), ([0.9], 0.05), ([0.5, 0.95], 1.0)):
         outcomes = measured("copy-first-discrete", values, budget, cell="cmru", length="5000")
         comparison = compare(table("copy-first-discrete"), outcomes)
-        said.append(comparison.cells(entry_of(comparison, "cmru L 5000"))[5])
+        said.append(comparison.columns(entry_of(comparison, "cmru L 5000"))[5])
     assert said == ["worse (1 in 3)", "worse (1 in 28)", "worse", "worse"]
 
 
@@ -216,7 +216,7 @@ def test_versions_of_the_data_are_told_apart_wherever_the_table_is_made(monkeypa
         older = compare(kws, runs["0.01"])
         entry = entry_of(older, "cmru kws-digits d 16")
         assert (entry.values, entry.version) == ((0.94, 0.94), "0.01")
-        assert older.cells(entry)[-1] == "full, data 0.01"
+        assert older.columns(entry)[-1] == "full, data 0.01"
         both = compare(kws, runs["0.01"] + runs["0.02"])
         entry = entry_of(both, "cmru kws-digits d 16")
         assert (entry.values, entry.version) == ((0.95, 0.95), None)
@@ -231,7 +231,7 @@ def test_a_lower_error_is_better():
 def test_a_reduced_budget_never_stands_as_the_papers():
     reduced = measured("parity", [1.0, 1.0], budget=0.05, cell="cmru", epsilon="-1")
     only = compare(table("parity"), reduced)
-    cells = only.cells(entry_of(only, "cmru eps -1"))
+    cells = only.columns(entry_of(only, "cmru eps -1"))
     assert cells[-1] == "5%"
     assert "full" not in only.summary()
     full = measured("parity", [0.99], cell="cmru", epsilon="-1")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from persistor.kernels import glu, layer_norm, library
-from persistor.layers import EPSILON, LayerNorm, Linear, over
 from persistor.model.backbone import Residual
+from persistor.nn.layers import EPSILON, LayerNorm, Linear, over
 
 pytestmark = pytest.mark.skipif(library().variant is None, reason=library().reason)
 

@@ -7,7 +7,7 @@ from real_data import FOLDERS
 
 from persistor import TASKS
 from persistor.data import DATASETS, READERS, cifar10, imdb, mnist, shakespeare, speech
-from persistor.data.parts import silent
+from persistor.data.workers import silent
 from persistor.tasks.task import SPLITS
 
 SIZES = {

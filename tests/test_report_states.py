@@ -13,10 +13,10 @@ import pytest
 from browser import in_browser, opened
 
 from persistor import Experiment, ModelSpec
+from persistor.analysis.examples import spread
+from persistor.nn.sequence import Dense
 from persistor.report import states
 from persistor.report.page import page
-from persistor.sequence import Dense
-from persistor.showing import spread
 from persistor.tasks import SMNIST, CopyFirstDiscrete, CopyFirstNoisy, Parity, own_task
 from persistor.training import Run
 from persistor.training.checkpoint import save_arrays
@@ -80,7 +80,7 @@ def streamed(run, example):
         _, memory = model(Dense(x[None]), memory)
         return memory
 
-    memory, seen = model.first(), []
+    memory, seen = model.initial_state(), []
     for x in inputs[:steps]:
         memory = step(memory, x)
         seen.append([np.real(np.asarray(cell)) for cell in memory.cells])

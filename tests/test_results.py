@@ -7,10 +7,10 @@ import pytest
 
 from persistor import PersistorError
 from persistor.cli import main
-from persistor.paper.comparison import compare, overall
-from persistor.paper.outcomes import Outcome
 from persistor.paper.tables import table, tables
 from persistor.report.markdown import markdown
+from persistor.reproduction.comparison import compare, overall
+from persistor.reproduction.outcomes import Outcome
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from persistor import AlphaCMRU, Backbone, Indexed, MinGRU, Pooling
-from persistor.sampling import sample
+from persistor.analysis.sampling import sample
 
 LETTERS = tuple("abcdefgh ")
 

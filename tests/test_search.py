@@ -49,7 +49,7 @@ def test_a_poised_start_changes_thresholds_scales_and_read_outs_alone(cell):
     expected = {".blocks[0].readout.bias"}
     if cell in WAITING:
         expected |= {f".blocks[0].cell.project.{part}" for part in ("weight", "bias")}
-        d = poised.blocks[0].cell.state
+        d = poised.blocks[0].cell.state_size
         before, after = plain.blocks[0].cell.project, poised.blocks[0].cell.project
         assert np.array_equal(before.weight[:, :d], after.weight[:, :d])
         assert np.array_equal(before.bias[:d], after.bias[:d])

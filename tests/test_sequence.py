@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from persistor.layers import LayerNorm, Linear
-from persistor.sequence import Dense, Indexed
+from persistor.nn.layers import LayerNorm, Linear
+from persistor.nn.sequence import Dense, Indexed
 
 VALUES, STEPS, WIDTH, ENCODING = 5, 11, 6, 4
 
@@ -52,7 +52,7 @@ def test_they_write_out_the_same(pair):
     indexed, dense = pair
     assert isinstance(indexed, Indexed)
     assert isinstance(dense, Dense)
-    assert (indexed.steps, indexed.batch) == (dense.steps, dense.batch) == (STEPS, (3,))
+    assert (indexed.length, indexed.batch) == (dense.length, dense.batch) == (STEPS, (3,))
     close(indexed.dense(), dense.dense())
 
 
@@ -86,9 +86,9 @@ def test_a_shared_rest_is_the_same_for_all(pair):
             indexed.parts()
         return
     own, rest = indexed.parts()
-    close(own.dense(), dense.values[:, : own.steps])
+    close(own.dense(), dense.values[:, : own.length])
     for values in dense.values:
-        close(rest.dense(), values[own.steps :])
+        close(rest.dense(), values[own.length :])
     assert not indexed.whole().rest
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistor.surrogate import heaviside, saturate, sign
+from persistor.recurrence.surrogate import heaviside, saturate, sign
 
 numbers = st.floats(-50, 50, width=32)
 

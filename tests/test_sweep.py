@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec
-from persistor import progress as progress_
-from persistor.paper.outcomes import find_outcomes
-from persistor.paper.sweep import sweep
-from persistor.progress import SweepWatcher, duration
+from persistor._tools import progress as progress_
+from persistor._tools.progress import SweepWatcher, duration
+from persistor.reproduction.outcomes import find_outcomes
+from persistor.reproduction.sweep import sweep
 from persistor.tasks import CopyFirstDiscrete
 
 SHORT = Experiment(
@@ -35,7 +35,7 @@ def children():
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             parent = int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid() and b"persistor.paper.worker" in path.read_bytes():
+            if parent == os.getpid() and b"persistor.reproduction.worker" in path.read_bytes():
                 yield int(path.parent.name)
         except OSError:
             continue
@@ -80,7 +80,7 @@ def test_a_sweep_can_be_stopped(tmp_path):
 def test_workers_do_not_outlive_a_sweep_that_is_killed(tmp_path):
     code = (
         "import json, sys; from pathlib import Path; from persistor import Experiment; "
-        "from persistor.paper.sweep import sweep; "
+        "from persistor.reproduction.sweep import sweep; "
         "sweep([Experiment.from_json(json.loads(sys.argv[1]))], Path(sys.argv[2]))"
     )
     run = Run.create(ENDLESS, tmp_path)
@@ -115,12 +115,16 @@ def test_the_time_left_is_what_the_pace_says(monkeypatch):
     watcher = SweepWatcher({one.name: 1.0, two.name: 3.0})
     assert watcher.seconds_left() is None
     now[0] = 10.0
-    watcher.step(one, 4)  # half of a quarter of the work
+    watcher.step(
+        one.name, 4, one.training.steps, one.training.evaluate_every
+    )  # half of a quarter of the work
     assert watcher.seconds_left() == pytest.approx(70)
-    watcher.end(one, "done")
+    watcher.end(one.name, "done")
     assert watcher.seconds_left() == pytest.approx(30)
     now[0] = 20.0
-    watcher.step(two, 8)  # goes on from step 4: half of it was done another time
+    watcher.step(
+        two.name, 8, two.training.steps, two.training.evaluate_every
+    )  # goes on from step 4: half of it was done another time
     assert watcher.share() == 1
     assert watcher.seconds_left() == 0
 

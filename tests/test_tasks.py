@@ -63,7 +63,7 @@ def test_shapes_and_scores(name):
     task = small(name)
     batch = task.split("test").at(jnp.arange(6, dtype=jnp.int32))
     assert batch.inputs.dense().shape[-1] == task.inputs
-    steps = (batch.inputs.steps,) if task.pooling is Pooling.NONE else ()
+    steps = (batch.inputs.length,) if task.pooling is Pooling.NONE else ()
     outputs = jax.random.normal(jax.random.key(0), (6, *steps, task.outputs))
     assert task.objective.loss(outputs, batch.targets).shape == (6,)
     assert task.objective.score(outputs, batch.targets).shape == (6,)
@@ -117,7 +117,7 @@ def test_parity_is_parity_within_its_lengths():
 @pytest.mark.parametrize("name", ANY_LENGTH)
 def test_another_length(name):
     batch = small(name).with_length(31).split("test").at(jnp.arange(2, dtype=jnp.int32))
-    assert batch.inputs.steps == 31
+    assert batch.inputs.length == 31
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(ANY_LENGTH)))

@@ -23,7 +23,7 @@ def test_the_state_space_form_is_the_cell(name, key):
     cell = CELLS[name](6, 3, key=key)
     xs = jax.random.normal(key, (10, 6))
     states, _ = cell.states(Dense(xs))
-    h = cell.first()
+    h = cell.initial_state()
     for x, expected in zip(xs, states, strict=True):
         form = state_space_form(cell, x)
         assert form.b.shape == (3, 6)

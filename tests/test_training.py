@@ -18,7 +18,7 @@ import optax
 import pytest
 
 from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, train
-from persistor.files import write_atomically
+from persistor._tools.files import write_atomically
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
 from persistor.training import Trainer, loop
 from persistor.training.checkpoint import load_arrays, save_arrays

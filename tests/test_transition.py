@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistor.transition import Affine, Saturating
-from persistor.unroll import composed, unroll
+from persistor.recurrence.transition import Affine, Saturating
+from persistor.recurrence.unroll import composed, unroll
 
 STEPS, UNITS = 24, 3
 

@@ -29,14 +29,14 @@ _HOMES = {
         "MinGRU",
         "PositiveCMRU",
     ),
-    "persistor.errors": ("PersistorError",),
-    "persistor.experiment": ("Experiment", "ModelSpec", "TrainingSpec"),
+    "persistor._tools.errors": ("PersistorError",),
+    "persistor.experiment.experiment": ("Experiment", "ModelSpec", "TrainingSpec"),
     "persistor.model": ("Backbone", "Memory", "Pooling"),
-    "persistor.sequence": ("Dense", "Indexed"),
+    "persistor.nn.sequence": ("Dense", "Indexed"),
     "persistor.tasks": ("TASKS",),
-    "persistor.theory": ("gradient_flow", "quantisation_limit", "state_space_form"),
+    "persistor.analysis.theory": ("gradient_flow", "quantisation_limit", "state_space_form"),
     "persistor.training": ("Run", "evaluate", "train"),
-    "persistor.transition": ("Affine", "Saturating"),
+    "persistor.recurrence.transition": ("Affine", "Saturating"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from persistor.errors import PersistorError
+from persistor._tools.errors import PersistorError
 
 
 def in_a_fresh_process(function: str, *arguments: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from persistor.doctor import examine
+from persistor.kernels.doctor import examine
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ QUICK = Scale(turns=1, least=0.0, shrink=16)
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """Our number beside another one; `ratio` is other / ours, so above 1 speaks for us."""
 
     section: str

@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import optax
 
 from persistor.arrays import Array, Float
-from persistor.layers import MLP, LayerNorm
 from persistor.model import Backbone, Block, Pooling
 from persistor.model.backbone import Residual
-from persistor.model.positions import sinusoid
-from persistor.sequence import Dense
+from persistor.nn.layers import MLP, LayerNorm
+from persistor.nn.positions import sinusoid
+from persistor.nn.sequence import Dense
+from persistor.recurrence.unroll import Engine
 from persistor.training.evaluation import sampled_indices
 from persistor.training.loop import State, Trainer
-from persistor.unroll import Engine
 
 
 def norm(layer: LayerNorm, x: Float[Array, "b t m"]) -> Float[Array, "b t m"]:
@@ -42,10 +42,10 @@ def residual(layer: Residual, x: Float[Array, "*s i"]) -> Float[Array, "*s o"]:
 
 
 def apply_block(
-    block: Block, x: Float[Array, "b t m"], table: Float[Array, "t w"], fold: Engine
+    block: Block, x: Float[Array, "b t m"], encoding: Float[Array, "t w"], fold: Engine
 ) -> Float[Array, "b t m"]:
     """One block: the recurrent sub-layer, then the pointwise one."""
-    positions = jnp.broadcast_to(table[None], (x.shape[0], *table.shape))
+    positions = jnp.broadcast_to(encoding[None], (x.shape[0], *encoding.shape))
     weight = jnp.concatenate([block.position.values.weight, block.position.positions])
     bias = block.position.values.bias
     assert bias is not None
@@ -53,7 +53,7 @@ def apply_block(
     u = norm(block.norm, mixed)
 
     transitions = block.cell.gate(block.cell.project(u))
-    states = fold(transitions, block.cell.first(x.shape[:1]))
+    states = fold(transitions, block.cell.initial_state(x.shape[:1]))
     read = norm(block.readout_norm, block.readout(block.cell.read(states, Dense(u))))
 
     y = block.skip[None, None] * x + read * jax.nn.sigmoid(block.output_gate(u))
@@ -62,10 +62,10 @@ def apply_block(
 
 def predict(model: Backbone, x: Float[Array, "b t i"], fold: Engine) -> Float[Array, "b ..."]:
     """What `model(Dense(x))` predicts."""
-    table = sinusoid(jnp.arange(x.shape[1], dtype=jnp.int32), model.encoding)
+    encoding = sinusoid(jnp.arange(x.shape[1], dtype=jnp.int32), model.encoding)
     x = residual(model.encoder, x)
     for block in model.blocks:
-        x = apply_block(block, x, table, fold)
+        x = apply_block(block, x, encoding, fold)
     if model.pooling is Pooling.LAST:
         x = x[:, -1]
     elif model.pooling is Pooling.MEAN:

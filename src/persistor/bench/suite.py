@@ -12,23 +12,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from persistor._tools.errors import PersistorError
 from persistor.bench.fresh import in_a_fresh_process
-from persistor.bench.measure import Row, Scale, by_turns
+from persistor.bench.measure import Measurement, Scale, by_turns
 from persistor.bench.peers import PEERS
 from persistor.bench.straightforward import training_step
 from persistor.bench.workloads import Pictures, Stepper, matmul_flops, training
 from persistor.cells import CELLS, Cell
-from persistor.errors import PersistorError
 from persistor.model import Pooling
-from persistor.sequence import Dense, Indexed, Positions, Sequence
+from persistor.nn.sequence import Dense, Indexed, Positions, Sequence
+from persistor.recurrence.unroll import ENGINES
 from persistor.tasks import TASKS, CopyFirstDiscrete
 from persistor.training.evaluation import sampled_indices
-from persistor.unroll import ENGINES
 
 PLAIN = {"associative scan": ENGINES["parallel"], "scan": ENGINES["sequential"]}
 
 
-def training_steps(scale: Scale) -> Iterator[Row]:
+def training_steps(scale: Scale) -> Iterator[Measurement]:
     """A training step, sequential MNIST's shape, against the straightforward version."""
     b, t = scale(64), scale(784)
     trainer, steps = training(Pictures(t), batch=b, state=32), scale(64)  # a leg of training
@@ -38,7 +38,7 @@ def training_steps(scale: Scale) -> Iterator[Row]:
         contenders[name] = lambda step=step, state=state: jax.block_until_ready(step(state))
     seconds = by_turns(contenders, scale)
     for name in PLAIN:
-        yield Row(
+        yield Measurement(
             "a",
             f"training step, b {b} t {t} m 256 d 32",
             1e3 * seconds["ours"] / steps,
@@ -48,7 +48,7 @@ def training_steps(scale: Scale) -> Iterator[Row]:
         )
 
 
-def recurrence(scale: Scale) -> Iterator[Row]:
+def recurrence(scale: Scale) -> Iterator[Measurement]:
     """The recurrence alone, forward and backward: the native engine against plain JAX."""
     b, t, d = scale(64), scale(784), 64
     for name, kind in CELLS.items():
@@ -77,7 +77,7 @@ def _indexed(b: int, t: int, p: int, k: int, w: int = 32) -> Indexed:
 
 def _engines(
     what: str, cell: Cell, projections: Sequence, scale: Scale, *, every: bool = True
-) -> Iterator[Row]:
+) -> Iterator[Measurement]:
     """One cell: all engines by turns; the row is against the better one of plain JAX."""
     inexact, rest = eqx.partition((cell, projections), eqx.is_inexact_array)
 
@@ -99,10 +99,10 @@ def _engines(
     seconds = by_turns({engine: step(engine) for engine in names}, scale)
     ours = 1e3 * seconds.pop("auto")
     better = min(seconds, key=lambda engine: seconds[engine])
-    yield Row("b", what, ours, "ms", names[better], 1e3 * seconds[better])
+    yield Measurement("b", what, ours, "ms", names[better], 1e3 * seconds[better])
 
 
-def peers(scale: Scale) -> Iterator[Row]:
+def peers(scale: Scale) -> Iterator[Measurement]:
     """One layer, forward and backward with gradients of weights and input, against peers."""
     b, t, m = scale(64), scale(784), 64
     x = np.random.default_rng(0).normal(size=(b, t, m)).astype(np.float32)
@@ -113,10 +113,12 @@ def peers(scale: Scale) -> Iterator[Row]:
             contenders = {"ours": _layer(cell, x), "peer": make(x, m)}
         except ImportError as error:
             seconds = by_turns({"ours": _layer(cell, x)}, scale)
-            yield Row("c", what, 1e3 * seconds["ours"], "ms", peer, None, f"not here: {error}")
+            yield Measurement(
+                "c", what, 1e3 * seconds["ours"], "ms", peer, None, f"not here: {error}"
+            )
             continue
         seconds = by_turns(contenders, scale)
-        yield Row("c", what, 1e3 * seconds["ours"], "ms", peer, 1e3 * seconds["peer"])
+        yield Measurement("c", what, 1e3 * seconds["ours"], "ms", peer, 1e3 * seconds["peer"])
 
 
 def _layer(cell: Cell, x: np.ndarray) -> Callable:
@@ -132,7 +134,7 @@ def _layer(cell: Cell, x: np.ndarray) -> Callable:
     return lambda: jax.block_until_ready(eqx.filter(gradient(given), eqx.is_array))
 
 
-def growth(scale: Scale) -> Iterator[Row]:
+def growth(scale: Scale) -> Iterator[Measurement]:
     """Time and memory (where the system tells: Linux) of a training step as sequences grow."""
     lengths = [scale(t) for t in (1_000, 3_000, 10_000, 30_000)]
     trainers = {t: training(CopyFirstDiscrete(t), batch=64, state=4) for t in lengths}
@@ -142,19 +144,23 @@ def growth(scale: Scale) -> Iterator[Row]:
     for t in lengths:
         alike = 1e3 * seconds[shortest] * t / shortest
         what = f"copy-first step, d 4, t {t:,}"
-        yield Row("d", what, 1e3 * seconds[t], "ms", f"time per token at {shortest:,}", alike)
+        yield Measurement(
+            "d", what, 1e3 * seconds[t], "ms", f"time per token at {shortest:,}", alike
+        )
     for t in lengths if sys.platform == "linux" else ():
         peak = in_a_fresh_process("memory", t)["peak"]
         array = 64 * t * 256 * 4 / 2**20
-        yield Row("d", f"copy-first memory, t {t:,}", peak, "MB", "one (b, t, m) array", array)
+        yield Measurement(
+            "d", f"copy-first memory, t {t:,}", peak, "MB", "one (b, t, m) array", array
+        )
 
 
-def deep_stack(scale: Scale) -> Iterator[Row]:
+def deep_stack(scale: Scale) -> Iterator[Measurement]:
     """A deep stack: a training step against its matrix products at this machine's rate."""
     b, t, n, steps = scale(16), scale(1024), scale(2048), 4
     trainer = training(Pictures(t, Pooling.MEAN), batch=b, state=32, blocks=3)
     state = trainer.start()
-    given = (trainer.frozen, state.step, trainer.train_split, trainer.table)
+    given = (trainer.frozen, state.step, trainer.train_split, trainer.encoding)
     arrays, rest = eqx.partition((state.params, *given), eqx.is_array)
     traced = jax.make_jaxpr(lambda arrays: jax.grad(trainer.loss)(*eqx.combine(arrays, rest)))
     flops = matmul_flops(traced(arrays).jaxpr)
@@ -166,7 +172,7 @@ def deep_stack(scale: Scale) -> Iterator[Row]:
     }
     seconds = by_turns(contenders, scale)
     rate = 2 * n**3 / seconds["multiply"]
-    yield Row(
+    yield Measurement(
         "e",
         f"training step, r 3 d 32 m 256 b {b} t {t}",
         1e3 * seconds["ours"] / steps,
@@ -177,31 +183,33 @@ def deep_stack(scale: Scale) -> Iterator[Row]:
     )
 
 
-def streaming(scale: Scale) -> Iterator[Row]:
+def streaming(scale: Scale) -> Iterator[Measurement]:
     """A step of a stream, one sequence, against an empty compiled call."""
     model = training(Pictures(), batch=2, state=32).experiment.build()
     step = eqx.filter_jit(lambda model, x, memory: model.step(x, memory))
     empty = jax.jit(lambda x: x)
-    memory, x = model.first(), jnp.ones((1,))
+    memory, x = model.initial_state(), jnp.ones((1,))
     contenders = {
         "ours": lambda: jax.block_until_ready(step(model, x, memory)[0]),
         "empty": lambda: jax.block_until_ready(empty(x)),
     }
     seconds = by_turns(contenders, scale)
     what = "step of a stream, m 256 d 32"
-    yield Row("f", what, 1e6 * seconds["ours"], "us", "an empty call", 1e6 * seconds["empty"])
+    yield Measurement(
+        "f", what, 1e6 * seconds["ours"], "us", "an empty call", 1e6 * seconds["empty"]
+    )
 
 
-def start(scale: Scale) -> Iterator[Row]:
+def start(scale: Scale) -> Iterator[Measurement]:
     """From nothing to a first trained step, in a new process, against `import jax` alone."""
     times = in_a_fresh_process("start", scale(784))
     alone = times["import jax"]
     for name, seconds in times.items():
-        yield Row("g", name, seconds, "s", "import jax", alone)
-    yield Row("g", "all", sum(times.values()), "s", "import jax", alone)
+        yield Measurement("g", name, seconds, "s", "import jax", alone)
+    yield Measurement("g", "all", sum(times.values()), "s", "import jax", alone)
 
 
-def loading(scale: Scale) -> Iterator[Row]:
+def loading(scale: Scale) -> Iterator[Measurement]:
     """A batch of every task, gathered from its split, against a step of the smallest model."""
     gather = jax.jit(lambda split, indices: split.at(indices))
     for name in list(TASKS)[:: scale.shrink]:
@@ -209,7 +217,7 @@ def loading(scale: Scale) -> Iterator[Row]:
         try:
             trainer = training(TASKS[name](), batch=64, state=4)
         except PersistorError as error:
-            yield Row("h", what, None, "ms", "a training step", None, f"not here: {error}")
+            yield Measurement("h", what, None, "ms", "a training step", None, f"not here: {error}")
             continue
         split = trainer.train_split
         indices = sampled_indices(jax.random.key(0), split, (trainer.spec.batch,))
@@ -219,10 +227,12 @@ def loading(scale: Scale) -> Iterator[Row]:
             "step": Stepper(trainer, 1),
         }
         seconds = by_turns(contenders, replace(scale, turns=min(scale.turns, 2)))
-        yield Row("h", what, 1e3 * seconds["ours"], "ms", "a training step", 1e3 * seconds["step"])
+        yield Measurement(
+            "h", what, 1e3 * seconds["ours"], "ms", "a training step", 1e3 * seconds["step"]
+        )
 
 
-SECTIONS: dict[str, Callable[[Scale], Iterator[Row]]] = {
+SECTIONS: dict[str, Callable[[Scale], Iterator[Measurement]]] = {
     "a": training_steps,
     "b": recurrence,
     "c": peers,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Int, UInt
 from persistor.experiment import Experiment, ModelSpec, TrainingSpec
 from persistor.model import Pooling
-from persistor.sequence import Indexed
+from persistor.nn.sequence import Indexed
 from persistor.tasks import Task
 from persistor.tasks.task import Batch, Classification, Objective
 from persistor.training.loop import Trainer
@@ -30,7 +30,7 @@ class Pixels(eqx.Module):
         return self.labels.shape[0]
 
     def at(self, indices: Int[Array, " b"]) -> Batch:
-        """Row i is grey level i."""
+        """Measurement i is grey level i."""
         rows = jnp.linspace(0.0, 1.0, 256)[:, None]
         return Batch(Indexed(rows, self.pixels[indices].astype(jnp.int32)), self.labels[indices])
 

@@ -11,9 +11,9 @@ from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.epsilon import checked_epsilon, update_decay
 from persistor.cells.hysteresis import projection, update_gate
-from persistor.layers import Linear
-from persistor.surrogate import sign
-from persistor.transition import Affine
+from persistor.nn.layers import Linear
+from persistor.recurrence.surrogate import sign
+from persistor.recurrence.transition import Affine
 
 
 class AlphaCMRU(Cell):
@@ -26,24 +26,24 @@ class AlphaCMRU(Cell):
     kernel: ClassVar[str | None] = "alpha_cmru"
     project: Linear  # candidate, threshold, scale
     epsilon: Float[Array, ""] | Float[Array, " d"]
-    state: int = eqx.field(static=True)
+    state_size: int = eqx.field(static=True)
 
     def __init__(
         self,
-        width: int,
-        state: int,
+        input_size: int,
+        state_size: int,
         *,
         epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
         hold: float = 0.0,
         key: Key,
     ):
-        self.project = projection(width, state, 3, hold=hold, key=key)
-        self.epsilon = checked_epsilon(epsilon, state)
-        self.state = state
+        self.project = projection(input_size, state_size, 3, hold=hold, key=key)
+        self.epsilon = checked_epsilon(epsilon, state_size)
+        self.state_size = state_size
 
     def kernel_parameters(self) -> Float[Array, "1 d"]:
         """Epsilon."""
-        return jnp.broadcast_to(self.epsilon, (1, self.state))
+        return jnp.broadcast_to(self.epsilon, (1, self.state_size))
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha_t)."""

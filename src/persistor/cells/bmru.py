@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.hysteresis import projection, update_gate
-from persistor.layers import Linear, over
-from persistor.surrogate import sign
-from persistor.transition import Affine
+from persistor.nn.layers import Linear, over
+from persistor.recurrence.surrogate import sign
+from persistor.recurrence.transition import Affine
 
 
 class BMRU(Cell):
@@ -27,16 +27,16 @@ class BMRU(Cell):
     kernel: ClassVar[str | None] = "cmru"
     project: Linear  # candidate, threshold
     scale: Float[Array, " d"]
-    state: int = eqx.field(static=True)
+    state_size: int = eqx.field(static=True)
 
-    def __init__(self, width: int, state: int, *, hold: float = 0.0, key: Key):
-        self.project = projection(width, state, 2, hold=hold, key=key)
-        self.scale = jnp.ones(state)
-        self.state = state
+    def __init__(self, input_size: int, state_size: int, *, hold: float = 0.0, key: Key):
+        self.project = projection(input_size, state_size, 2, hold=hold, key=key)
+        self.scale = jnp.ones(state_size)
+        self.state_size = state_size
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:
         """Scale and epsilon, of the CMRU that this is."""
-        return jnp.stack([self.scale, jnp.zeros(self.state)])
+        return jnp.stack([self.scale, jnp.zeros(self.state_size)])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or replace (decay 0, drive +-alpha)."""

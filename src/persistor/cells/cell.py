@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 
 from persistor import kernels
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Bool, Float, Inexact, Int, Key
-from persistor.errors import PersistorError
-from persistor.fused import fused_unroll
-from persistor.layers import Linear
-from persistor.sequence import Dense, Indexed, Sequence
-from persistor.transition import Transition
-from persistor.unroll import composed, unroll
+from persistor.nn.layers import Linear
+from persistor.nn.sequence import Dense, Indexed, Sequence
+from persistor.recurrence.native import fused_unroll
+from persistor.recurrence.transition import Transition
+from persistor.recurrence.unroll import composed, unroll
 
 
 class Cell(eqx.Module):
@@ -35,7 +35,7 @@ class Cell(eqx.Module):
     state_dtype: ClassVar[jnp.dtype] = jnp.dtype("float32")
     kernel: ClassVar[str | None] = None
     project: eqx.AbstractVar[Linear]
-    state: eqx.AbstractVar[int]
+    state_size: eqx.AbstractVar[int]
 
     @abstractmethod
     def gate(self, p: Float[Array, "*s p"]) -> Transition:
@@ -47,7 +47,7 @@ class Cell(eqx.Module):
 
     def kernel_parameters(self) -> Float[Array, "q d"]:
         """What the kernel needs besides projections: nothing."""
-        return jnp.zeros((0, self.state))
+        return jnp.zeros((0, self.state_size))
 
     def disturbed(self, projections: Sequence, key: Key) -> Sequence:
         """The projections as a circuit that is not ideal would have them: here, as they are."""
@@ -57,14 +57,14 @@ class Cell(eqx.Module):
         """The transition of the state, such as h -> decay * h + drive, that input x stands for."""
         return self.gate(self.project(x))
 
-    def first(self, batch: tuple[int, ...] = ()) -> Inexact[Array, "*b d"]:
+    def initial_state(self, batch: tuple[int, ...] = ()) -> Inexact[Array, "*b d"]:
         """The state before the first step: zeros."""
-        return jnp.zeros((*batch, self.state), self.state_dtype)
+        return jnp.zeros((*batch, self.state_size), self.state_dtype)
 
     def states(
         self,
         inputs: Sequence,
-        first: Inexact[Array, "*b d"] | None = None,
+        initial_state: Inexact[Array, "*b d"] | None = None,
         *,
         lengths: Int[Array, "*b"] | None = None,
         resets: Bool[Array, "*b t"] | None = None,
@@ -80,7 +80,7 @@ class Cell(eqx.Module):
         projections = inputs.linear(self.project)
         return self.unroll(
             projections if key is None else self.disturbed(projections, key),
-            first,
+            initial_state,
             lengths=lengths,
             resets=resets,
             engine=engine,
@@ -90,7 +90,7 @@ class Cell(eqx.Module):
     def unroll(
         self,
         projections: Sequence,
-        first: Inexact[Array, "*b d"] | None = None,
+        initial_state: Inexact[Array, "*b d"] | None = None,
         *,
         lengths: Int[Array, "*b"] | None = None,
         resets: Bool[Array, "*b t"] | None = None,
@@ -98,47 +98,57 @@ class Cell(eqx.Module):
         every: bool = True,
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """As `states`, from the projections of the inputs: gates and the recurrence."""
-        first = self.first(projections.batch) if first is None else first
+        initial_state = (
+            self.initial_state(projections.batch) if initial_state is None else initial_state
+        )
         if isinstance(projections, Indexed) and projections.rest:
             if every or lengths is not None or resets is not None:
                 projections = projections.whole()
             else:
-                return self._unroll_shared(projections, first, engine)
-        if jnp.iscomplexobj(first) != jnp.issubdtype(self.state_dtype, jnp.complexfloating):
-            raise PersistorError(f"first is {first.dtype}; this cell's state is {self.state_dtype}")
-        if self._is_native(engine, projections, first):
+                return self._unroll_shared(projections, initial_state, engine)
+        if jnp.iscomplexobj(initial_state) != jnp.issubdtype(self.state_dtype, jnp.complexfloating):
+            raise PersistorError(
+                f"first is {initial_state.dtype}; this cell's state is {self.state_dtype}"
+            )
+        if self._is_native(engine, projections, initial_state):
             return fused_unroll(
                 self.kernel or "",
                 self.kernel_parameters(),
                 projections,
-                first,
+                initial_state,
                 lengths=lengths,
                 resets=resets,
                 every=every,
             )
         transitions = self.gate(projections.dense())
-        states, last = unroll(transitions, first, lengths=lengths, resets=resets, engine=engine)
+        states, last = unroll(
+            transitions, initial_state, lengths=lengths, resets=resets, engine=engine
+        )
         return (states if every else last[..., None, :]), last
 
     def _unroll_shared(
-        self, projections: Indexed, first: Inexact[Array, "*b d"], engine: str
+        self, projections: Indexed, initial_state: Inexact[Array, "*b d"], engine: str
     ) -> tuple[Inexact[Array, "*b 1 d"], Inexact[Array, "*b d"]]:
         """The last state, where sequences share their later steps: these are one map for all."""
         own, shared = projections.parts()
-        _, last = self.unroll(own, first, engine=engine, every=False)
+        _, last = self.unroll(own, initial_state, engine=engine, every=False)
         after = composed(self.gate(shared.dense()))
         last = jax.tree.map(lambda a: jnp.broadcast_to(a, last.shape), after)(last)
         return last[..., None, :], last
 
-    def _is_native(self, engine: str, projections: Sequence, first: Array) -> bool:
+    def _is_native(self, engine: str, projections: Sequence, initial_state: Array) -> bool:
         """Whether to run the kernel; asked for by name, it must be able to."""
         if engine not in ("auto", "native"):
             return False
         refusal = "this cell has no kernel"
         if self.kernel is not None:
             parameters = self.kernel_parameters()
-            given = [*jax.tree.leaves(projections), first, *([parameters] * (parameters.size > 0))]
-            refusal = kernels.refusal(*given) if projections.steps else "there are no steps"
+            given = [
+                *jax.tree.leaves(projections),
+                initial_state,
+                *([parameters] * (parameters.size > 0)),
+            ]
+            refusal = kernels.refusal(*given) if projections.length else "there are no steps"
         if engine == "native" and refusal is not None:
             raise PersistorError(f"the native engine cannot be used here: {refusal}")
         return refusal is None
@@ -146,7 +156,7 @@ class Cell(eqx.Module):
     def __call__(
         self,
         x: Float[Array, "*b t m"] | Sequence,
-        first: Inexact[Array, "*b d"] | None = None,
+        initial_state: Inexact[Array, "*b d"] | None = None,
         *,
         lengths: Int[Array, "*b"] | None = None,
         resets: Bool[Array, "*b t"] | None = None,
@@ -154,11 +164,13 @@ class Cell(eqx.Module):
     ) -> tuple[Float[Array, "*b t d"], Inexact[Array, "*b d"]]:
         """Outputs over a whole sequence, and the last state: `(xs, h0) -> (ys, hT)`.
 
-        `first` is the state to begin with (zeros by default); feed the last state of one chunk
-        into the next and the chunks equal the whole. `lengths` and `resets` as in `unroll`.
+        `initial_state` is the state to begin with (zeros by default). Feed the last state of one
+        chunk into the next, and the chunks equal the whole. `lengths` and `resets` as in `unroll`.
         """
         inputs = x if isinstance(x, Dense | Indexed) else Dense(x)
-        states, last = self.states(inputs, first, lengths=lengths, resets=resets, engine=engine)
+        states, last = self.states(
+            inputs, initial_state, lengths=lengths, resets=resets, engine=engine
+        )
         return self.read(states, inputs), last
 
     def step(

@@ -11,9 +11,9 @@ from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.epsilon import checked_epsilon, update_decay
 from persistor.cells.hysteresis import projection, update_gate
-from persistor.layers import Linear, over
-from persistor.surrogate import sign
-from persistor.transition import Affine
+from persistor.nn.layers import Linear, over
+from persistor.recurrence.surrogate import sign
+from persistor.recurrence.transition import Affine
 
 
 class CMRU(Cell):
@@ -29,25 +29,25 @@ class CMRU(Cell):
     project: Linear  # candidate, threshold
     scale: Float[Array, " d"]
     epsilon: Float[Array, ""] | Float[Array, " d"]
-    state: int = eqx.field(static=True)
+    state_size: int = eqx.field(static=True)
 
     def __init__(
         self,
-        width: int,
-        state: int,
+        input_size: int,
+        state_size: int,
         *,
         epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
         hold: float = 0.0,
         key: Key,
     ):
-        self.project = projection(width, state, 2, hold=hold, key=key)
-        self.scale = jnp.ones(state)
-        self.epsilon = checked_epsilon(epsilon, state)
-        self.state = state
+        self.project = projection(input_size, state_size, 2, hold=hold, key=key)
+        self.scale = jnp.ones(state_size)
+        self.epsilon = checked_epsilon(epsilon, state_size)
+        self.state_size = state_size
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:
         """Scale and epsilon."""
-        return jnp.stack([self.scale, jnp.broadcast_to(self.epsilon, (self.state,))])
+        return jnp.stack([self.scale, jnp.broadcast_to(self.epsilon, (self.state_size,))])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha)."""

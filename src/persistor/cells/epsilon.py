@@ -6,16 +6,18 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float
-from persistor.errors import PersistorError
 
 
-def checked_epsilon(epsilon: float | Array, state: int) -> Float[Array, ""] | Float[Array, " d"]:
+def checked_epsilon(
+    epsilon: float | Array, state_size: int
+) -> Float[Array, ""] | Float[Array, " d"]:
     """Epsilon as an array: one number or one per unit, in [-1, 1]; traced values pass unread."""
     array = jnp.asarray(epsilon, jnp.float32)
-    if array.shape not in ((), (state,)):
+    if array.shape not in ((), (state_size,)):
         raise PersistorError(
-            f"epsilon has shape {array.shape}; give one number or one per unit, ({state},)"
+            f"epsilon has shape {array.shape}; give one number or one per unit, ({state_size},)"
         )
     if not isinstance(array, jax.core.Tracer) and not np.all(np.abs(np.asarray(array)) <= 1):
         raise PersistorError(f"epsilon is {epsilon}; it must lie in [-1, 1]")

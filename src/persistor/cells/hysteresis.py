@@ -5,20 +5,20 @@ from __future__ import annotations
 import equinox as eqx
 import jax.numpy as jnp
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Key
-from persistor.errors import PersistorError
-from persistor.layers import Linear
-from persistor.surrogate import heaviside
+from persistor.nn.layers import Linear
+from persistor.recurrence.surrogate import heaviside
 
 
-def projection(width: int, state: int, parts: int, *, hold: float, key: Key) -> Linear:
+def projection(input_size: int, state_size: int, parts: int, *, hold: float, key: Key) -> Linear:
     """One linear map to candidate, threshold and what else a cell has; b_beta starts at `hold`.
 
     At 0, the paper's start (appendix "Training Generalities"), a unit updates on half of its inputs
     until it has learned better; well above the size of a candidate, about 1, it retains till then.
     """
-    project = Linear(width, parts * state, key=key)
-    bias = jnp.zeros(parts * state).at[state : 2 * state].set(checked_hold(hold))
+    project = Linear(input_size, parts * state_size, key=key)
+    bias = jnp.zeros(parts * state_size).at[state_size : 2 * state_size].set(checked_hold(hold))
     return eqx.tree_at(lambda layer: layer.bias, project, bias)
 
 

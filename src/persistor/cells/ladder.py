@@ -7,16 +7,16 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Key
-from persistor.cells.circuit import CircuitCell
-from persistor.errors import PersistorError
-from persistor.layers import over
-from persistor.sequence import Sequence
-from persistor.surrogate import sign
-from persistor.transition import UNBOUNDED, Affine, Saturating
+from persistor.cells.analog import AnalogCell
+from persistor.nn.layers import over
+from persistor.nn.sequence import Sequence
+from persistor.recurrence.surrogate import sign
+from persistor.recurrence.transition import UNBOUNDED, Affine, Saturating
 
 
-class Ladder(CircuitCell):
+class Ladder(AnalogCell):
     """A positive CMRU of N levels: each update climbs or descends by one, and stops at the ends.
 
     c_t = W_x x_t + b_x,  z_t = H(|c_t| - |beta|)
@@ -31,20 +31,20 @@ class Ladder(CircuitCell):
 
     def __init__(
         self,
-        width: int,
-        state: int,
+        input_size: int,
+        state_size: int,
         *,
         levels: int = 4,
         mismatch: float = 0.0,
         noise: float = 0.0,
         key: Key,
     ):
-        super().__init__(width, state, mismatch=mismatch, noise=noise, key=key)
+        super().__init__(input_size, state_size, mismatch=mismatch, noise=noise, key=key)
         self.levels = checked_levels(levels)
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:
         """Threshold and levels."""
-        return jnp.stack([self.threshold, jnp.full(self.state, self.levels, jnp.float32)])
+        return jnp.stack([self.threshold, jnp.full(self.state_size, self.levels, jnp.float32)])
 
     def gate(self, p: Float[Array, "*s p"]) -> Saturating:
         """Retain (drive 0, no bounds), or a level up or down between 0 and N."""

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Complex, Float, Key
 from persistor.cells.cell import Cell
-from persistor.layers import Linear
-from persistor.sequence import Sequence
-from persistor.transition import Affine
+from persistor.nn.layers import Linear
+from persistor.nn.sequence import Sequence
+from persistor.recurrence.transition import Affine
 
 
 class LRU(Cell):
@@ -32,21 +32,23 @@ class LRU(Cell):
     mix_real: Float[Array, "d d"]  # C
     mix_imaginary: Float[Array, "d d"]
     skip: Linear  # D
-    state: int = eqx.field(static=True)
+    state_size: int = eqx.field(static=True)
 
-    def __init__(self, width: int, state: int, *, key: Key):
+    def __init__(self, input_size: int, state_size: int, *, key: Key):
         radius, phase, project, real, imaginary, skip = jax.random.split(key, 6)
-        square = jax.random.uniform(radius, (state,), minval=0.9**2, maxval=0.999**2)
+        square = jax.random.uniform(radius, (state_size,), minval=0.9**2, maxval=0.999**2)
         self.nu = jnp.log(-0.5 * jnp.log(square))
-        self.theta = jnp.log(jax.random.uniform(phase, (state,), minval=1e-6, maxval=2 * jnp.pi))
+        self.theta = jnp.log(
+            jax.random.uniform(phase, (state_size,), minval=1e-6, maxval=2 * jnp.pi)
+        )
         # B and C: each part has half of the variance 1 / inputs that a complex entry has.
-        self.project = Linear(width, 2 * state, bias=False, key=project)
+        self.project = Linear(input_size, 2 * state_size, bias=False, key=project)
         self.project = eqx.tree_at(lambda p: p.weight, self.project, self.project.weight / 2**0.5)
-        spread = (2 * state) ** -0.5
-        self.mix_real = spread * jax.random.normal(real, (state, state))
-        self.mix_imaginary = spread * jax.random.normal(imaginary, (state, state))
-        self.skip = Linear(width, state, bias=False, key=skip)
-        self.state = state
+        spread = (2 * state_size) ** -0.5
+        self.mix_real = spread * jax.random.normal(real, (state_size, state_size))
+        self.mix_imaginary = spread * jax.random.normal(imaginary, (state_size, state_size))
+        self.skip = Linear(input_size, state_size, bias=False, key=skip)
+        self.state_size = state_size
 
     def eigenvalues(self) -> Complex[Array, " d"]:
         """Lambda."""
@@ -64,7 +66,7 @@ class LRU(Cell):
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """A constant decay; the drive is the normalised projection of the input."""
         real, imaginary = jnp.split(p, 2, axis=-1)
-        decay = self.eigenvalues().reshape((1,) * (real.ndim - 1) + (self.state,))
+        decay = self.eigenvalues().reshape((1,) * (real.ndim - 1) + (self.state_size,))
         gamma = self.gamma().reshape(decay.shape)
         drive = jax.lax.complex(gamma * real, gamma * imaginary)
         return Affine(jnp.broadcast_to(decay, drive.shape), drive)

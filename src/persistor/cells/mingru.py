@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
-from persistor.layers import Linear
-from persistor.transition import Affine
+from persistor.nn.layers import Linear
+from persistor.recurrence.transition import Affine
 
 
 class MinGRU(Cell):
@@ -23,11 +23,11 @@ class MinGRU(Cell):
 
     kernel: ClassVar[str | None] = "mingru"
     project: Linear  # gate, candidate
-    state: int = eqx.field(static=True)
+    state_size: int = eqx.field(static=True)
 
-    def __init__(self, width: int, state: int, *, key: Key):
-        self.project = Linear(width, 2 * state, key=key)
-        self.state = state
+    def __init__(self, input_size: int, state_size: int, *, key: Key):
+        self.project = Linear(input_size, 2 * state_size, key=key)
+        self.state_size = state_size
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """A soft mix: never quite retaining, never quite replacing."""

@@ -7,14 +7,14 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Key
-from persistor.cells.circuit import CircuitCell
+from persistor.cells.analog import AnalogCell
 from persistor.cells.epsilon import checked_epsilon, update_decay
-from persistor.layers import over
-from persistor.surrogate import heaviside
-from persistor.transition import Affine
+from persistor.nn.layers import over
+from persistor.recurrence.surrogate import heaviside
+from persistor.recurrence.transition import Affine
 
 
-class PositiveCMRU(CircuitCell):
+class PositiveCMRU(AnalogCell):
     """A CMRU with a threshold that no input moves, and states that are never negative at epsilon 0.
 
     c_t = W_x x_t + b_x,  z_t = H(|c_t| - |beta|)
@@ -29,25 +29,25 @@ class PositiveCMRU(CircuitCell):
 
     def __init__(
         self,
-        width: int,
-        state: int,
+        input_size: int,
+        state_size: int,
         *,
         epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
         mismatch: float = 0.0,
         noise: float = 0.0,
         key: Key,
     ):
-        super().__init__(width, state, mismatch=mismatch, noise=noise, key=key)
-        self.epsilon = checked_epsilon(epsilon, state)
+        super().__init__(input_size, state_size, mismatch=mismatch, noise=noise, key=key)
+        self.epsilon = checked_epsilon(epsilon, state_size)
 
     def kernel_parameters(self) -> Float[Array, "3 d"]:
         """Threshold, scale and epsilon."""
-        epsilon = jnp.broadcast_to(self.epsilon, (self.state,))
+        epsilon = jnp.broadcast_to(self.epsilon, (self.state_size,))
         return jnp.stack([self.threshold, self.scale, epsilon])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0), or go towards alpha or 0."""
         z = self.updates(p)
-        kept = jnp.broadcast_to(self.epsilon, (self.state,))
+        kept = jnp.broadcast_to(self.epsilon, (self.state_size,))
         target = heaviside(p) - over(kept, p) / 2
         return Affine(update_decay(z, self.epsilon), z * target * over(self.scale, z))

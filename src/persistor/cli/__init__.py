@@ -8,13 +8,13 @@ from importlib.metadata import version
 
 import tyro
 
+from persistor._tools.allocator import keep_freed_memory
+from persistor._tools.errors import PersistorError
 from persistor.cli.about import Bench, Demo, Doctor, List
 from persistor.cli.data import Data
 from persistor.cli.hardware import Hardware
 from persistor.cli.reproduce import Compare, DrawFigure, Report, Reproduce
 from persistor.cli.train import Evaluate, Inspect, Sample, Train
-from persistor.errors import PersistorError
-from persistor.memory import keep_freed_memory
 
 COMMANDS = {
     "train": Train,

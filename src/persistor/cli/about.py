@@ -10,8 +10,8 @@ from typing import Annotated
 
 from tyro.conf import arg
 
+from persistor._tools.errors import PersistorError, unknown
 from persistor.cli.shared import Json, Runs
-from persistor.errors import PersistorError, unknown
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Demo:
 
     def run(self) -> int:
         """Train, print, draw."""
-        from persistor import demo
-        from persistor.files import writing
-        from persistor.progress import Watcher
+        from persistor._tools.files import writing
+        from persistor._tools.progress import Watcher
+        from persistor.report import demo
 
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class Doctor:
 
     def run(self) -> int:
         """Examine, and print a line a finding."""
-        from persistor.doctor import examine
+        from persistor.kernels.doctor import examine
 
         findings = examine()
         if self.json:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
 
+from persistor._tools.errors import PersistorError, unknown
 from persistor.cli.shared import DataDir, Json, bring_data, use_data_folder
-from persistor.errors import PersistorError, unknown
 
 Name = Annotated[Positional[str], arg(metavar="NAME", help="A data set, or a task that needs one.")]
 
@@ -91,7 +91,8 @@ class DataShow:
     def run(self) -> int:
         """Print, or draw."""
         use_data_folder(self.data_dir)
-        from persistor import showing
+        from persistor.analysis.examples import texts
+        from persistor.plots.examples import draw_examples
         from persistor.tasks import TASKS
         from persistor.tasks.task import SPLITS
 
@@ -105,14 +106,14 @@ class DataShow:
         bring_data(task.data)
         split = task.split(self.split)
         if hasattr(task, "letters"):
-            found = showing.texts(task, split, self.examples)
+            found = texts(task, split, self.examples)
             if self.json:
                 print(json.dumps({"examples": [{"target": t, "text": x} for t, x in found]}))
             else:
                 print("\n\n".join(f"[{target}] {text}" for target, text in found))
             return 0
         path = self.picture or Path(f"{self.task}.png")
-        showing.draw(task, f"{self.task}, {self.split}", split, self.examples, path)
+        draw_examples(task, f"{self.task}, {self.split}", split, self.examples, path)
         print(json.dumps({"picture": str(path)}) if self.json else f"picture: {path}")
         return 0
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import OmitSubcommandPrefixes, Positional, arg
 
+from persistor._tools.errors import PersistorError
 from persistor.cli.shared import Json, Length, Runs, Where, open_run
-from persistor.errors import PersistorError
 
 Target = Annotated[
     Positional[str], arg(metavar="TARGET", help="`cell`, `ladder`, or a trained run.")
@@ -86,7 +86,7 @@ def weights_of(deployment, choice: str):
 
 def first_batch(task, examples: int):
     """The first test sequences of a task."""
-    from persistor import inspection
+    from persistor.analysis import inspection
 
     return inspection.first_batch(task.split("test"), examples)
 
@@ -106,7 +106,7 @@ class Map:
     def run(self) -> int:
         """Map, and write."""
         deployment, run = load(self.run_folder, self.runs)
-        from persistor.training.checkpoint import write_json
+        from persistor._tools.files import write_json
 
         table = deployment.layer.to_json()
         if self.json:
@@ -134,13 +134,13 @@ class Check:
         """Check, and print a line a rule; the status is 1 if one fails."""
         from dataclasses import asdict
 
-        from persistor.hardware.circuit import Bistable, Ladder
+        from persistor.hardware.circuit import Bistable, LadderCircuit
         from persistor.hardware.rules import Design, check
 
         if self.target == "cell":
             design = Design(Bistable(), self.period)
         elif self.target == "ladder":
-            ladder = Ladder(self.levels)
+            ladder = LadderCircuit(self.levels)
             design = Design(ladder.cell, self.period, ladder)
         else:
             deployment, run = load(Path(self.target), self.runs)
@@ -173,18 +173,17 @@ class WriteNetlist(Simulated):
 
     def run(self) -> int:
         """Write the netlist."""
-        from persistor.files import write_atomically, writing
+        from persistor._tools.files import write_atomically, write_json, writing
         from persistor.hardware import measure
-        from persistor.hardware.circuit import Bistable, Ladder
+        from persistor.hardware.circuit import Bistable, LadderCircuit
         from persistor.hardware.equivalence import ideal, layer_job
         from persistor.hardware.spice import STARTUP, document
-        from persistor.training.checkpoint import write_json
 
         bench, table, weights = self.bench(), None, None
         if self.target == "cell":
             job = measure.hysteresis_job(Bistable(), bench)
         elif self.target == "ladder":
-            ladder = Ladder(self.levels)
+            ladder = LadderCircuit(self.levels)
             job = measure.ladder_job(ladder, measure.climb(ladder), bench)
         else:
             deployment, run = load(Path(self.target), self.runs)
@@ -236,14 +235,14 @@ class Simulate(Simulated):
 
     def run(self) -> int:
         """Simulate, and print what was measured."""
+        from persistor._tools.progress import Counter
         from persistor.hardware import measure
-        from persistor.hardware.circuit import Bistable, Ladder
-        from persistor.progress import Counter
+        from persistor.hardware.circuit import Bistable, LadderCircuit
 
         if self.target != "cell":
             self.refuse(self.target, "everywhere", "retain")
         if self.target == "ladder":
-            ladder = Ladder(self.levels)
+            ladder = LadderCircuit(self.levels)
             pieces = measure.climb(ladder)
             with Counter("ladder") as count:
                 report, _ = measure.run_ladder(ladder, pieces, self.bench(count))
@@ -278,9 +277,9 @@ class Simulate(Simulated):
         """A line for every corner."""
         from dataclasses import asdict
 
+        from persistor._tools.progress import Counter
         from persistor.hardware.circuit import Bistable
         from persistor.hardware.variation import over_corners
-        from persistor.progress import Counter
 
         with Counter("corners") as count:
             found = over_corners(Bistable(), self.bench(), count)
@@ -311,8 +310,8 @@ class Verify(Simulated):
     def run(self) -> int:
         """Verify, and print the agreement."""
         deployment, run = load(self.run_folder, self.runs)
+        from persistor._tools.progress import Counter
         from persistor.hardware.equivalence import verify
-        from persistor.progress import Counter
 
         task = run.experiment.task
         task = task if self.length is None else task.with_length(self.length)
@@ -390,8 +389,8 @@ class Yield(Simulated):
 
     def run(self) -> int:
         """Draw chips, and print how they do."""
+        from persistor._tools.progress import Counter
         from persistor.hardware import chips
-        from persistor.progress import Counter
 
         if not self.noise or min(self.noise) < 0:
             raise PersistorError("noise is one or more standard deviations, in nA, from 0 on")
@@ -434,12 +433,13 @@ class Figure(Simulated):
 
     def run(self) -> int:
         """Simulate and draw."""
-        from persistor.files import writing
-        from persistor.hardware import figure, measure
-        from persistor.hardware.circuit import Bistable, Ladder
-        from persistor.progress import Counter
+        from persistor._tools.files import writing
+        from persistor._tools.progress import Counter
+        from persistor.hardware import measure
+        from persistor.hardware.circuit import Bistable, LadderCircuit
+        from persistor.plots import hardware as figure
 
-        ladder, cell = Ladder(self.levels), Bistable()
+        ladder, cell = LadderCircuit(self.levels), Bistable()
         pieces = measure.climb(ladder)
         with Counter("simulating") as count:
             bench = self.bench(count)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from persistor._tools.errors import PersistorError
 from persistor.cli.shared import (
     DataDir,
     Json,
@@ -18,7 +19,6 @@ from persistor.cli.shared import (
     bring_data,
     use_data_folder,
 )
-from persistor.errors import PersistorError
 
 Only = Annotated[
     tuple[str, ...],
@@ -78,7 +78,7 @@ class Reproduce:
         folder = runs_folder(self.runs)
         if self.list:
             return self._list(folder)
-        from persistor.paper.presets import choose, plan
+        from persistor.reproduction.plan import choose, plan
 
         chosen = choose(self.names, self.only)
         budget = share_of_steps(self.budget)
@@ -94,11 +94,11 @@ class Reproduce:
 
     def _train(self, work: Any, folder: Path) -> tuple[dict[str, str], bool]:
         """Train what has no outcome yet: what failed and why, and whether somebody stopped it."""
-        from persistor.machine import processors
-        from persistor.paper.cluster import sweep_cluster
-        from persistor.paper.outcomes import find_outcomes
-        from persistor.paper.sweep import sweep
-        from persistor.progress import SweepWatcher
+        from persistor._tools.machine import processors
+        from persistor._tools.progress import SweepWatcher
+        from persistor.reproduction.cluster import sweep_cluster
+        from persistor.reproduction.outcomes import find_outcomes
+        from persistor.reproduction.sweep import sweep
 
         done = {outcome.experiment for outcome in find_outcomes(folder)[0]}
         missing = {
@@ -117,9 +117,10 @@ class Reproduce:
 
             def hear(news: Any) -> None:
                 if news.outcome is None:
-                    watcher.step(news.experiment, news.step)
+                    spec = news.experiment.training
+                    watcher.step(news.experiment.name, news.step, spec.steps, spec.evaluate_every)
                 else:
-                    watcher.end(news.experiment, news.outcome)
+                    watcher.end(news.experiment.name, news.outcome)
 
             given = {"watch": hear, "should_stop": stop.asked}
             if self.cluster is not None:
@@ -129,8 +130,8 @@ class Reproduce:
         return failures, stop.asked()
 
     def _list(self, folder: Path) -> int:
-        from persistor.paper.presets import survey
-        from persistor.progress import Counter, duration
+        from persistor._tools.progress import Counter, duration
+        from persistor.reproduction.plan import survey
 
         with Counter("timing a step of each table") as count:
             facts = survey(folder, self.seeds, measure=self.measure, report=count)
@@ -173,8 +174,8 @@ class Compare:
 
     def run(self) -> int:
         """Read, compare, print."""
-        from persistor.paper.presets import choose
         from persistor.paper.tables import tables
+        from persistor.reproduction.plan import choose
         from persistor.training import runs_folder
 
         chosen = choose(self.names or tuple(tables()), self.only)
@@ -201,9 +202,9 @@ class DrawFigure:
 
     def run(self) -> int:
         """Draw, and say where."""
-        from persistor.files import writing
-        from persistor.paper.figures import FIGURES, draw
-        from persistor.paper.outcomes import find_outcomes
+        from persistor._tools.files import writing
+        from persistor.plots.paper import FIGURES, draw
+        from persistor.reproduction.outcomes import find_outcomes
         from persistor.training import runs_folder
 
         outcomes, problems = find_outcomes(runs_folder(self.runs))
@@ -241,8 +242,8 @@ class Report:
     def run(self) -> int:
         """Write the page, and say where."""
         use_data_folder(self.data_dir)
-        from persistor.files import write_atomically
-        from persistor.progress import Counter
+        from persistor._tools.files import write_atomically
+        from persistor._tools.progress import Counter
         from persistor.report.markdown import markdown
         from persistor.report.page import page
         from persistor.training import runs_folder
@@ -280,8 +281,8 @@ def show_comparisons(
     empty: bool = True,
 ) -> None:
     """Print tables beside the paper's; runs that are not to be trusted are named."""
-    from persistor.paper.comparison import FORMATS, compare
-    from persistor.paper.outcomes import find_outcomes
+    from persistor.reproduction.comparison import FORMATS, compare
+    from persistor.reproduction.outcomes import find_outcomes
 
     outcomes, problems = find_outcomes(folder)
     outcomes = [o for o in outcomes if seeds is None or o.experiment.seed < seeds]

@@ -56,8 +56,8 @@ def bring_data(name: str | None) -> None:
     """See to it that a data set is there, is what it should be, and is ready to use."""
     if name is None:
         return
+    from persistor._tools.progress import Counter
     from persistor.data import DATASETS, READERS, fetch
-    from persistor.progress import Counter
 
     with Counter(f"fetching {name}") as count:
         fetch(DATASETS[name], count)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from persistor._tools.errors import PersistorError, unknown
 from persistor.cli.shared import (
     DataDir,
     Json,
@@ -22,7 +23,6 @@ from persistor.cli.shared import (
     open_run,
     use_data_folder,
 )
-from persistor.errors import PersistorError, unknown
 
 TINY_WIDTH = 16  # a whole network of a few thousand parameters
 
@@ -198,7 +198,7 @@ class Train:
         """Train, and print the outcome."""
         use_data_folder(self.data_dir)
         experiment = self.experiment()
-        from persistor.progress import Watcher
+        from persistor._tools.progress import Watcher
         from persistor.training import Run, runs_folder, train
         from persistor.training.events import EventFile
 
@@ -206,7 +206,11 @@ class Train:
         run = Run.create(experiment, runs_folder(self.runs))
         stop = StopOnInterrupt()
         with contextlib.ExitStack() as stack:
-            watcher = stack.enter_context(Watcher(experiment))
+            watcher = stack.enter_context(
+                Watcher(
+                    experiment.name, experiment.task.objective.metric, experiment.training.steps
+                )
+            )
             events = stack.enter_context(EventFile(run)) if self.tensorboard else None
 
             def watch(progress: Any) -> None:
@@ -250,7 +254,7 @@ class Evaluate:
         """Evaluate, and print a line a length."""
         use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
-        from persistor.progress import Counter
+        from persistor._tools.progress import Counter
         from persistor.training import evaluate
 
         own = run.experiment.task
@@ -294,14 +298,15 @@ class Inspect:
         """Inspect, print and draw."""
         use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
-        from persistor import inspection
+        from persistor.analysis import inspection
+        from persistor.plots.inspection import draw_inspection
 
         task = run.experiment.task
         task = task if self.length is None else task.with_length(self.length)
         batch = inspection.first_batch(task.split("test"), self.examples)
         traces, reports = inspection.look(run.model(), batch)
         path = self.picture or run.path / "inspect.png"
-        inspection.draw(traces, run.path.name, path)
+        draw_inspection(traces, run.path.name, path)
         if self.json:
             units = inspection.as_json(reports)
             print(json.dumps({"run": run.path.name, "units": units, "picture": str(path)}))
@@ -341,8 +346,8 @@ class Sample:
         run = open_run(self.run_folder, self.runs)
         import jax
 
+        from persistor.analysis.sampling import sample
         from persistor.experiment import checked_seed
-        from persistor.sampling import sample
         from persistor.tasks.task import NextToken
 
         task: Any = run.experiment.task

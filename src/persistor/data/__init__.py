@@ -10,7 +10,7 @@ from collections.abc import Callable
 from persistor.data import cifar10, imdb, listops, mnist, pathfinder, shakespeare, speech
 from persistor.data.dataset import DataSet, File, data_folder
 from persistor.data.download import fetch
-from persistor.data.parts import Report
+from persistor.data.workers import Report
 
 __all__ = ["DATASETS", "READERS", "DataSet", "File", "data_folder", "fetch"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from persistor._tools.errors import PersistorError
 from persistor.data.contents import contents
 from persistor.data.dataset import DataSet, File
-from persistor.errors import PersistorError
 
 _FROM = "https://www.cs.toronto.edu/~kriz/"
 CIFAR10 = DataSet(

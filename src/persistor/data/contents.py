@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from persistor.errors import PersistorError
-from persistor.files import reading
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import reading
 
 
 def contents(

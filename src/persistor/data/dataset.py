@@ -15,9 +15,9 @@ from pathlib import Path
 
 import platformdirs
 
-from persistor.data.parts import Report
-from persistor.errors import PersistorError
-from persistor.files import reading
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import reading
+from persistor.data.workers import Report
 
 
 def data_folder() -> Path:

@@ -9,10 +9,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import writing
 from persistor.data.dataset import DataSet, File, data_folder
-from persistor.data.parts import Report, silent
-from persistor.errors import PersistorError
-from persistor.files import writing
+from persistor.data.workers import Report, silent
 
 CHUNK = 1 << 20
 TIMEOUT = 20.0  # seconds without a byte

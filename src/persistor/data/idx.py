@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from persistor.errors import PersistorError
+from persistor._tools.errors import PersistorError
 
 UNSIGNED_BYTES = 8
 

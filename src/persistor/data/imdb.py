@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from persistor._tools.errors import PersistorError
 from persistor.data.contents import contents, fingerprint
 from persistor.data.dataset import DataSet, File
 from persistor.data.prepared import Arrays, prepared, read_arrays
-from persistor.errors import PersistorError
 
 IMDB = DataSet(
     name="imdb",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from persistor._tools.errors import PersistorError
 from persistor.data import listops_grammar as grammar
 from persistor.data.contents import fingerprint
 from persistor.data.dataset import DataSet, File
-from persistor.data.parts import Report
 from persistor.data.prepared import Arrays, prepared, read_arrays
-from persistor.errors import PersistorError
+from persistor.data.workers import Report
 
 LONGEST = 2_000  # tokens
 PARTS: dict[str, tuple[str, int]] = dict(

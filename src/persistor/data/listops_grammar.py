@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from persistor.data.parts import Parts, Report, silent
-from persistor.errors import PersistorError
-from persistor.files import reading, replacing
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import reading, replacing
+from persistor.data.workers import Parts, Report, silent
 
 DIGITS = tuple("0123456789")
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")

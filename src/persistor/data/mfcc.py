@@ -13,7 +13,7 @@ import io
 import numpy as np
 from numpy.typing import NDArray
 
-from persistor.errors import PersistorError
+from persistor._tools.errors import PersistorError
 
 SAMPLE_RATE = 16_000
 WINDOW = 512

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from persistor._tools.errors import PersistorError
 from persistor.data.dataset import DataSet, File
 from persistor.data.idx import read_idx
-from persistor.errors import PersistorError
 
 _FROM = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from persistor._tools.errors import PersistorError
 from persistor.data import pathfinder_images as images
 from persistor.data.dataset import DataSet, File
-from persistor.data.parts import Report
-from persistor.errors import PersistorError
+from persistor.data.workers import Report
 
 SIZES = images.SIZES
 

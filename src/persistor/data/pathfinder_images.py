@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from persistor.data.parts import Parts, Report, silent
-from persistor.errors import PersistorError
-from persistor.files import replacing
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import replacing
+from persistor.data.workers import Parts, Report, silent
 
 SIZE = 32  # pixels
 PADDING = 1

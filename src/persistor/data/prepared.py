@@ -16,9 +16,9 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import replacing, writing
 from persistor.data.dataset import data_folder
-from persistor.errors import PersistorError
-from persistor.files import replacing, writing
 
 Arrays = dict[str, NDArray[Any]]
 _DAMAGE = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import reading
 from persistor.data.dataset import DataSet, File
-from persistor.errors import PersistorError
-from persistor.files import reading
 
 _FROM = "http://www.cs.usyd.edu.au/~matty/Shakespeare/"
 WORKS = (

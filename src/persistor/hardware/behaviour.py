@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float, Int, Key
-from persistor.hardware.circuit import Bistable, Ladder
+from persistor.hardware.circuit import Bistable, LadderCircuit
 from persistor.hardware.measure import Piece
 from persistor.hardware.variation import Spread, spread_of
 
@@ -82,7 +82,7 @@ def run_cells(
 
 
 def run_ladders(
-    ladder: Ladder, chips: Chips, pieces: list[Piece], resolution: int = 40
+    ladder: LadderCircuit, chips: Chips, pieces: list[Piece], resolution: int = 40
 ) -> tuple[np.ndarray, Int[Array, "n t"]]:
     """Times, and the number of cells up, of every chip's ladder under a drive.
 

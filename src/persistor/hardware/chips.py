@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.hardware.behaviour import levels_at_ends, make_chips, run_cells, run_ladders
-from persistor.hardware.circuit import Bistable, Ladder
+from persistor.hardware.circuit import Bistable, LadderCircuit
 from persistor.hardware.deployment import Deployment
 from persistor.hardware.measure import Bench, climb, run_ladder, targets
 from persistor.hardware.spice import Report
@@ -43,7 +43,7 @@ def of_ladder(
     levels: int, bench: Bench, seeds: int, chips: int, report: Report | None = None
 ) -> dict[str, Any]:
     """The share of ladders that stop on every level of a drive, and that reach both ends."""
-    ladder = Ladder(levels)
+    ladder = LadderCircuit(levels)
     pieces, target = climb(ladder), np.array(targets(ladder))
     held = slice(0, None, 2)
     simulated = []

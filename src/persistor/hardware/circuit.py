@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from persistor.errors import PersistorError
+from persistor._tools.errors import PersistorError
 
 THERMAL_VOLTAGE = 0.02585  # V, at 27 C
 FALL = 2.0  # time constants in which node x falls behind a decaying integrator, simulated
@@ -91,7 +91,7 @@ class Bistable:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class LadderCircuit:
     """A native CMRU with `levels` levels above zero, and the drive that moves it."""
 
     levels: int = 4

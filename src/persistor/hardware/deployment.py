@@ -8,12 +8,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Bool, Float
-from persistor.errors import PersistorError
 from persistor.hardware.mapping import Layer, mappable, to_currents
 from persistor.model import Backbone, Pooling
-from persistor.model.backbone import mean_over
-from persistor.sequence import Dense, Sequence
+from persistor.nn.pooling import mean_over
+from persistor.nn.sequence import Dense, Sequence
 from persistor.tasks import Batch
 
 
@@ -67,7 +67,7 @@ class Deployment:
 @eqx.filter_jit
 def _features(model: Backbone, batch: Batch) -> Sequence:
     xs = model.encode(batch.inputs)
-    return model.blocks[0].cell_inputs(xs, model.table(batch.inputs.steps))
+    return model.blocks[0].cell_inputs(xs, model.encode_positions(batch.inputs.length))
 
 
 @eqx.filter_jit
@@ -85,7 +85,7 @@ def _states(model: Backbone, batch: Batch) -> Float[Array, "b t d"]:
 def _decode(model: Backbone, batch: Batch, states: Float[Array, "b t d"]) -> Float[Array, "b o"]:
     block, lengths = model.blocks[0], batch.lengths
     xs = model.encode(batch.inputs)
-    us = block.cell_inputs(xs, model.table(batch.inputs.steps))
+    us = block.cell_inputs(xs, model.encode_positions(batch.inputs.length))
     if model.pooling is Pooling.MEAN:
         read = block.read(xs, us, states, mean=mean_over(lengths))
     else:
@@ -96,6 +96,6 @@ def _decode(model: Backbone, batch: Batch, states: Float[Array, "b t d"]) -> Flo
 
 def inside(batch: Batch) -> Bool[np.ndarray, "b t"]:
     """Whether a step belongs to its sequence."""
-    size, steps = batch.inputs.batch[0], batch.inputs.steps
+    size, steps = batch.inputs.batch[0], batch.inputs.length
     ends = np.full(size, steps) if batch.lengths is None else np.asarray(batch.lengths)
     return np.arange(steps)[None, :] < ends[:, None]

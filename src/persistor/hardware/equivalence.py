@@ -101,7 +101,7 @@ def layer_job(
         net = cell_bench(cell, volts, inputs, bench.sizes)
     else:
         flat = _with_resets(deployment.features(batch))
-        resets = np.arange(len(flat)) % (batch.inputs.steps + 1) == 0
+        resets = np.arange(len(flat)) % (batch.inputs.length + 1) == 0
         net = layer_bench(cell, weights, flat, resets, period, volts, bench.sizes)
     names = [str(k) for k in range(len(deployment.layer.units))]
     vectors = [f"i(v_out{k})" for k in names]

@@ -25,9 +25,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float
 from persistor.cells import Cell, Ladder, PositiveCMRU
-from persistor.errors import PersistorError
 from persistor.hardware.circuit import Bistable, Trim
 
 

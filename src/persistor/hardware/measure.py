@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from persistor.errors import PersistorError
-from persistor.hardware.circuit import Bistable, Ladder, Sizes
+from persistor._tools.errors import PersistorError
+from persistor.hardware.circuit import Bistable, LadderCircuit, Sizes
 from persistor.hardware.mirrors import Weights
 from persistor.hardware.netlist import BLOCKS, cell_bench, ladder_bench, sums_bench
 from persistor.hardware.spice import Conditions, Job, Report, Traces, find_models, simulate
@@ -201,13 +201,13 @@ class Piece:
     seconds: float
 
 
-def targets(ladder: Ladder) -> list[int]:
+def targets(ladder: LadderCircuit) -> list[int]:
     """The levels that `climb` rests on: zero, three (or all), two less, the top, zero."""
     first = min(3, ladder.levels)
     return [0, first, max(first - 2, 0), ladder.levels, 0]
 
 
-def climb(ladder: Ladder) -> list[Piece]:
+def climb(ladder: LadderCircuit) -> list[Piece]:
     """A drive that goes up and down by several levels and rests on each of `targets`.
 
     The first cell of a pulse moves nearly at once; the pulses end midway between the level they
@@ -229,7 +229,7 @@ def climb(ladder: Ladder) -> list[Piece]:
     ]
 
 
-def climb_one_by_one(ladder: Ladder) -> list[Piece]:
+def climb_one_by_one(ladder: LadderCircuit) -> list[Piece]:
     """Rest on every level on the way up."""
     rest = Piece(ladder.cell.retain, 5 * ladder.step_down)
     pulse = Piece(ladder.up, 0.5 * ladder.step_up)
@@ -247,7 +247,7 @@ def drive_points(pieces: list[Piece], ramp: float = 2e-4) -> list[tuple[float, f
     return points
 
 
-def ladder_job(ladder: Ladder, pieces: list[Piece], bench: Bench) -> Job:
+def ladder_job(ladder: LadderCircuit, pieces: list[Piece], bench: Bench) -> Job:
     """A ladder under a drive."""
     net = ladder_bench(ladder, bench.conditions.supply, drive_points(pieces), bench.sizes)
     vectors = ["v(drive_in0)", "v(gain)", *(f"i(v_out{k})" for k in range(ladder.levels))]
@@ -255,7 +255,9 @@ def ladder_job(ladder: Ladder, pieces: list[Piece], bench: Bench) -> Job:
     return net.job(vectors, stop, ladder.time_constant / 8, [f"x{k}" for k in range(ladder.levels)])
 
 
-def run_ladder(ladder: Ladder, pieces: list[Piece], bench: Bench) -> tuple[LadderReport, Traces]:
+def run_ladder(
+    ladder: LadderCircuit, pieces: list[Piece], bench: Bench
+) -> tuple[LadderReport, Traces]:
     """Drive a ladder and report the levels it takes."""
     cells = range(ladder.levels)
     ends = np.cumsum([piece.seconds for piece in pieces])

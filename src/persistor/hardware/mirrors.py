@@ -73,7 +73,7 @@ class Weights:
     ideal_biases: np.ndarray  # (d,) nA
 
     @staticmethod
-    def of(layer: Layer, mirrors: Mirrors = Mirrors()) -> Weights:  # noqa: B008
+    def of(layer: Layer, mirrors: Mirrors = Mirrors()) -> Weights:
         """The nearest unit devices to the weights of a layer."""
         weights = np.array([unit.weights for unit in layer.units])
         offsets = np.array([unit.offset for unit in layer.units])

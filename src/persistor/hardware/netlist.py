@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from persistor.errors import PersistorError
-from persistor.hardware.circuit import Bistable, Ladder, Size, Sizes
+from persistor._tools.errors import PersistorError
+from persistor.hardware.circuit import Bistable, LadderCircuit, Size, Sizes
 from persistor.hardware.mirrors import Mirrors, Weights
 from persistor.hardware.spice import Job
 
@@ -129,7 +129,7 @@ def integrator(net: Netlist, k: str, targets: Sequence[str], capacitance: float)
         net.pmos(f"dpi{k}_{target}", target, f"syn{k}", "v_integrators")
 
 
-def gain_loop(net: Netlist, ladder: Ladder) -> None:
+def gain_loop(net: Netlist, ladder: LadderCircuit) -> None:
     """A replica integrator at its steady state, whose output is held at the scale.
 
     The loop finds the gain voltage at which an integrator settles at the scale whatever the
@@ -228,7 +228,7 @@ def sums_bench(
     return net
 
 
-def ladder_bench(ladder: Ladder, supply: float, points: list, sizes: Sizes) -> Netlist:
+def ladder_bench(ladder: LadderCircuit, supply: float, points: list, sizes: Sizes) -> Netlist:
     """A ladder: the same input into every cell, the outputs summed."""
     net = Netlist(sizes)
     net.supplies(supply)

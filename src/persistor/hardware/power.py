@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from persistor.hardware.circuit import Bistable, Ladder
+from persistor.hardware.circuit import Bistable, LadderCircuit
 from persistor.hardware.deployment import Deployment, inside
 from persistor.hardware.measure import Bench, climb_one_by_one, hysteresis, run_ladder
 from persistor.hardware.mirrors import Weights, mean_power
@@ -23,7 +23,7 @@ def of_cell(bench: Bench) -> Rows:
 
 def of_ladder(levels: int, bench: Bench) -> Rows:
     """A ladder at the retain input, on every level."""
-    ladder = Ladder(levels)
+    ladder = LadderCircuit(levels)
     report, _ = run_ladder(ladder, climb_one_by_one(ladder), bench)
     return {f"level {k}": report.power[k] for k in sorted(report.power)}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from persistor.hardware.circuit import Bistable, Ladder
+from persistor.hardware.circuit import Bistable, LadderCircuit
 from persistor.hardware.mapping import Layer
 from persistor.hardware.mirrors import Weights
 from persistor.hardware.variation import spread_of
@@ -27,7 +27,7 @@ class Design:
 
     cell: Bistable
     period: float = 0.02  # s between one input and the next
-    ladder: Ladder | None = None
+    ladder: LadderCircuit | None = None
     inputs: np.ndarray | None = None  # nA, any shape: what trained units receive
     layer: Layer | None = None  # whose weights are to be mirrors
     features: np.ndarray | None = None  # (n, m): what the weights receive

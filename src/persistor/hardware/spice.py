@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from persistor.errors import PersistorError
+from persistor._tools.errors import PersistorError
 
 CORNERS = ("tt", "ff", "ss", "sf", "fs")  # NMOS then PMOS: typical, fast, slow
 DEVICES = ("nfet_01v8", "pfet_01v8")
@@ -141,7 +141,7 @@ def document(job: Job, models: Path, conditions: Conditions) -> str:
 def simulate(
     job: Job,
     models: Path,
-    conditions: Conditions = Conditions(),  # noqa: B008
+    conditions: Conditions = Conditions(),
     *,
     limit: float = 300.0,
     report: Report | None = None,

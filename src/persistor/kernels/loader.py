@@ -11,8 +11,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array
-from persistor.errors import PersistorError
 
 RECURRENCES = {  # how many projections and parameters a unit has
     "cmru": (2, 2),

@@ -1,8 +1,9 @@
 """The backbone of the paper's experiments."""
 
-from persistor.model.backbone import Backbone, Memory, Pooling
+from persistor.model.backbone import Backbone, Memory
 from persistor.model.block import Block
-from persistor.model.positions import Encoding
 from persistor.model.start import poised
+from persistor.nn.pooling import Pooling
+from persistor.nn.positions import Encoding
 
 __all__ = ["Backbone", "Block", "Encoding", "Memory", "Pooling", "poised"]

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
-from persistor.errors import PersistorError
-from persistor.layers import MLP, Linear
-from persistor.model.block import Block, Mean
-from persistor.model.positions import Encoding, compact_encoding, sinusoid
-from persistor.sequence import Dense, Sequence, inside
-
-
-class Pooling(StrEnum):
-    """How outputs over time become the prediction's input (appendix "Sequence Pooling")."""
-
-    LAST = "last"
-    MEAN = "mean"
-    NONE = "none"
+from persistor.model.block import Block
+from persistor.nn.layers import MLP, Linear
+from persistor.nn.pooling import Pooling, mean_over
+from persistor.nn.positions import Encoding, compact_encoding, sinusoid
+from persistor.nn.sequence import Dense, Sequence
 
 
 class Residual(eqx.Module):
@@ -94,11 +86,11 @@ class Backbone(eqx.Module):
         self.encoding = encoding
         self.dropout = dropout
 
-    def table(self, steps: int) -> Encoding:
-        """The positional encoding of the first `steps` steps, made small once for many calls."""
-        return compact_encoding(steps, self.encoding)
+    def encode_positions(self, length: int) -> Encoding:
+        """The positional encoding of the first `length` steps, made small once for many calls."""
+        return compact_encoding(length, self.encoding)
 
-    def _table_from(self, start: Int[Array, "..."], steps: int) -> Encoding:
+    def _encoding_from(self, start: Int[Array, "..."], steps: int) -> Encoding:
         """The positional encoding from a position on that may be traced."""
         if not self.encoding:
             return Encoding(jnp.zeros((steps, 0)))
@@ -109,10 +101,10 @@ class Backbone(eqx.Module):
             )
         return Encoding(sinusoid(jnp.arange(steps, dtype=jnp.int32) + start, self.encoding))
 
-    def first(self, batch: tuple[int, ...] = ()) -> Memory:
+    def initial_state(self, batch: tuple[int, ...] = ()) -> Memory:
         """The memory before the first step."""
         width = self.decoder.linear.weight.shape[0]
-        cells = tuple(block.cell.first(batch) for block in self.blocks)
+        cells = tuple(block.cell.initial_state(batch) for block in self.blocks)
         return Memory(jnp.zeros((), jnp.int32), cells, jnp.zeros((*batch, width)))
 
     def encode(self, inputs: Sequence, *, key: Key | None = None) -> Sequence:
@@ -125,15 +117,15 @@ class Backbone(eqx.Module):
         memory: Memory | None = None,
         *,
         lengths: Int[Array, "*b"] | None = None,
-        table: Encoding | None = None,
+        encoding: Encoding | None = None,
         engine: str = "auto",
         remat: bool = False,
         key: Key | None = None,
     ) -> tuple[Float[Array, "*b o"] | Float[Array, "*b t o"], Memory]:
         """Predictions and the memory to go on with: one per sequence, or per step if not pooled.
 
-        `table` is the positional encoding if the caller has it at hand (`self.table(steps)`);
-        dropout acts only when given a `key`. With `remat`, gradients compute each block's inner
+        `encoding` is `self.encode_positions(length)`, if the caller has it at hand already. Dropout
+        acts only when given a `key`. With `remat`, gradients compute each block's inner
         arrays again instead of keeping them: less memory for more time.
         """
         if key is not None and self.dropout > 0:
@@ -141,9 +133,9 @@ class Backbone(eqx.Module):
         keys = [None] * (len(self.blocks) + 2)
         if key is not None:
             keys = list(jax.random.split(key, len(keys)))
-        memory = self.first(inputs.batch) if memory is None else memory
-        if table is None:
-            table = self._table_from(memory.position, inputs.steps)
+        memory = self.initial_state(inputs.batch) if memory is None else memory
+        if encoding is None:
+            encoding = self._encoding_from(memory.position, inputs.length)
 
         xs = self.encode(inputs, key=keys[0])
         states = []
@@ -151,7 +143,7 @@ class Backbone(eqx.Module):
             is_last = i == len(self.blocks) - 1
             xs, state = (eqx.filter_checkpoint(block) if remat else block)(
                 xs,
-                table,
+                encoding,
                 memory.cells[i],
                 lengths=lengths,
                 only_last=is_last and self.pooling is Pooling.LAST,
@@ -160,7 +152,7 @@ class Backbone(eqx.Module):
                 key=keys[i + 1],
             )
             states.append(state)
-        pooled, total, position = self._pool(xs.dense(), memory, lengths, inputs.steps)
+        pooled, total, position = self._pool(xs.dense(), memory, lengths, inputs.length)
         return self.decoder(pooled, key=keys[-1]), Memory(position, tuple(states), total)
 
     def _pool(
@@ -193,19 +185,6 @@ class Backbone(eqx.Module):
         """A filter for `equinox.partition`: true on what is learned, false on epsilon."""
         spec = jax.tree.map(eqx.is_inexact_array, self)
         return eqx.tree_at(_epsilons, spec, [False] * len(_epsilons(spec)))
-
-
-def mean_over(lengths: Int[Array, "*b"] | None) -> Mean:
-    """The mean over time, of the steps that belong to each sequence."""
-
-    def mean(x: Float[Array, "*b t f"]) -> Float[Array, "*b 1 f"]:
-        if lengths is None:
-            return x.mean(-2, keepdims=True)
-        kept = jnp.where(inside(lengths, x.shape[-2])[..., None], x, 0.0)
-        count = jnp.maximum(lengths, 1)[..., None, None].astype(x.dtype)
-        return kept.sum(-2, keepdims=True) / count
-
-    return mean
 
 
 def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float[Array, "..."]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
-from persistor.layers import MLP, LayerNorm, Linear, over
-from persistor.model.positions import AddPosition, Encoding
-from persistor.sequence import Dense, Sequence
+from persistor.nn.layers import MLP, LayerNorm, Linear, over
+from persistor.nn.pooling import Mean
+from persistor.nn.positions import AddPosition, Encoding
+from persistor.nn.sequence import Dense, Sequence
 
 DISTURBANCE = 1  # parts a block's key for the cell from those of its dropout
-Mean = Callable[[Float[Array, "*b t f"]], Float[Array, "*b 1 f"]]  # over the time of a sequence
 
 
 class Block(eqx.Module):
@@ -41,7 +39,7 @@ class Block(eqx.Module):
         self.norm = LayerNorm(width)
         self.position = AddPosition(width, encoding, key=position)
         self.cell = cell
-        self.readout = Linear(cell.state, width, key=readout)
+        self.readout = Linear(cell.state_size, width, key=readout)
         self.readout_norm = LayerNorm(width)
         self.output_gate = Linear(width, width, key=gate)
         self.skip = jnp.ones(width)
@@ -49,15 +47,15 @@ class Block(eqx.Module):
         self.mlp = MLP(width, dropout=dropout, key=mlp)
         self.mlp_skip = jnp.ones(width)
 
-    def cell_inputs(self, xs: Sequence, table: Encoding) -> Sequence:
+    def cell_inputs(self, xs: Sequence, encoding: Encoding) -> Sequence:
         """What the cell receives: the input and its position, mixed, then normalised."""
-        return self.position(xs, table).normalise(self.norm)
+        return self.position(xs, encoding).normalise(self.norm)
 
     def __call__(
         self,
         xs: Sequence,
-        table: Encoding,
-        first: Inexact[Array, "*b d"] | None,
+        encoding: Encoding,
+        initial_state: Inexact[Array, "*b d"] | None,
         *,
         lengths: Int[Array, "*b"] | None = None,
         only_last: bool = False,
@@ -70,10 +68,10 @@ class Block(eqx.Module):
         Only one step is given back where a reader needs no more: the last with `only_last`, the
         mean over time with `mean`, which moves in front of the MLP's last linear map.
         """
-        us = self.cell_inputs(xs, table)
+        us = self.cell_inputs(xs, encoding)
         states, last = self.cell.states(
             us,
-            first,
+            initial_state,
             lengths=lengths,
             engine=engine,
             every=not only_last,

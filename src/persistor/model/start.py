@@ -37,7 +37,7 @@ def _poised(block: Block, key: Key) -> Block:
 
 def _waiting(cell: BMRU | CMRU | AlphaCMRU) -> Cell:
     """The cell with one threshold, and one scale where it is computed, for all inputs."""
-    d = cell.state
+    d = cell.state_size
     weight = cell.project.weight.at[:, d:].set(0.0)
     bias = jnp.ones(weight.shape[1]).at[:d].set(0.0).at[d : 2 * d].set(THRESHOLD)
     return eqx.tree_at(lambda c: (c.project.weight, c.project.bias), cell, (weight, bias))

@@ -13,7 +13,7 @@ from decimal import Decimal
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from persistor.errors import PersistorError, unknown
+from persistor._tools.errors import PersistorError, unknown
 
 if TYPE_CHECKING:
     from persistor.experiment import Experiment

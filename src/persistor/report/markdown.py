@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from persistor.paper.comparison import Comparison, compare, markdown_table, overall
-from persistor.paper.differences import FILE, Difference, check_explained, read_differences
-from persistor.paper.outcomes import find_outcomes
 from persistor.paper.tables import tables
+from persistor.reproduction.comparison import Comparison, compare, markdown_table, overall
+from persistor.reproduction.differences import FILE, Difference, check_explained, read_differences
+from persistor.reproduction.outcomes import find_outcomes
 
 READING = """\
 Ours is mean [min; max] over n seeds, without a range where n is 1; the paper's is over five seeds.

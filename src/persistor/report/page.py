@@ -9,11 +9,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from persistor.doctor import examine
-from persistor.paper.comparison import COLUMNS, Comparison, compare, overall
-from persistor.paper.outcomes import find_outcomes
+from persistor.kernels.doctor import examine
 from persistor.paper.tables import tables
 from persistor.report.states import as_text, watched
+from persistor.reproduction.comparison import COLUMNS, Comparison, compare, overall
+from persistor.reproduction.outcomes import find_outcomes
 from persistor.training import Run
 
 POINTS = 200  # of a learning curve, at most
@@ -97,7 +97,7 @@ def _table(comparison: Comparison) -> str:
     head = "".join(f'<th scope="col">{title or "entry"}</th>' for title in COLUMNS)
     rows = []
     for entry in comparison.entries:
-        label, *cells = map(html.escape, comparison.cells(entry))
+        label, *cells = map(html.escape, comparison.columns(entry))
         kind = "" if entry.values else ' class="empty"'
         data = "".join(f"<td>{cell}</td>" for cell in cells)
         rows.append(f'<tr{kind}><th scope="row">{label}</th>{data}</tr>')

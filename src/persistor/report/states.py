@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from persistor.errors import PersistorError
-from persistor.inspection import BlockTrace, trace
-from persistor.sequence import Indexed
-from persistor.showing import spread, target
+from persistor._tools.errors import PersistorError
+from persistor.analysis.examples import spread, target
+from persistor.analysis.inspection import BlockTrace, trace
+from persistor.nn.sequence import Indexed
 from persistor.tasks import Batch, Task
 from persistor.training import Run
 

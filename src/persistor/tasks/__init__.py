@@ -11,7 +11,7 @@ from persistor.tasks.copy_first import (
 from persistor.tasks.images import PMNIST, PMNIST24, PMNIST36, SCIFAR10, SMNIST, Pathfinder
 from persistor.tasks.keywords import KWSAll, KWSDigits, KWSYes
 from persistor.tasks.listops import ListOps
-from persistor.tasks.own import OWN, own_task
+from persistor.tasks.own_data import OWN, own_task
 from persistor.tasks.parity import Parity
 from persistor.tasks.task import Batch, Objective, Split, Task
 from persistor.tasks.text import IMDb, Shakespeare, TinyShakespeare

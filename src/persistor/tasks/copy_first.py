@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Int, Key
-from persistor.model.backbone import Pooling
-from persistor.sequence import Dense, Indexed
+from persistor.nn.pooling import Pooling
+from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks.task import (
     Batch,
     Classification,

@@ -9,11 +9,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int, UInt
 from persistor.data import cifar10, mnist, pathfinder
-from persistor.errors import PersistorError
-from persistor.model.backbone import Pooling
-from persistor.sequence import Dense, Indexed
+from persistor.nn.pooling import Pooling
+from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks.task import Batch, Classification, Objective
 
 

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int
 from persistor.data import speech
-from persistor.errors import PersistorError
-from persistor.model.backbone import Pooling
-from persistor.sequence import Dense
+from persistor.nn.pooling import Pooling
+from persistor.nn.sequence import Dense
 from persistor.tasks.task import Batch, Classification, Objective
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from persistor._tools.errors import PersistorError
 from persistor.data import listops
 from persistor.data.listops_grammar import TOKENS
-from persistor.errors import PersistorError
-from persistor.model.backbone import Pooling
+from persistor.nn.pooling import Pooling
 from persistor.tasks.task import Classification, Objective
 from persistor.tasks.text import Ragged
 

@@ -9,10 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Int, Key
-from persistor.errors import PersistorError
-from persistor.model.backbone import Pooling
-from persistor.sequence import Indexed
+from persistor.nn.pooling import Pooling
+from persistor.nn.sequence import Indexed
 from persistor.tasks.task import Batch, Classification, Objective, split_key
 
 TEST_SIZE = 3_200  # the paper's percentages are multiples of 1/32: 50 batches of 64

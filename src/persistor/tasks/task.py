@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int, Key
-from persistor.errors import PersistorError
-from persistor.model.backbone import Pooling
-from persistor.sequence import Sequence
+from persistor.nn.pooling import Pooling
+from persistor.nn.sequence import Sequence
 
 
 class Batch(eqx.Module):
@@ -43,11 +43,11 @@ class Split(Protocol):
 
 
 class Bucket(NamedTuple):
-    """Examples `begin` to `end` of a split, none longer than `steps`."""
+    """Examples `begin` to `end` of a split, none longer than `length`."""
 
     begin: int
     end: int
-    steps: int
+    length: int
 
 
 @runtime_checkable

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Int, UInt
 from persistor.data import imdb, shakespeare
-from persistor.errors import PersistorError
-from persistor.model.backbone import Pooling
-from persistor.sequence import Indexed
+from persistor.nn.pooling import Pooling
+from persistor.nn.sequence import Indexed
 from persistor.tasks.task import (
     Batch,
     Bucket,

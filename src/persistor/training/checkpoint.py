@@ -13,25 +13,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from persistor.errors import PersistorError
-from persistor.files import write_atomically
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import write_atomically
 
 T = TypeVar("T")
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON for people: indented, with a final newline."""
-    write_atomically(path, (json.dumps(value, indent=2) + "\n").encode())
-
-
-def read_json(path: Path) -> Any:
-    """Read JSON that we wrote."""
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        raise PersistorError(f"{path} is missing") from None
-    except (UnicodeDecodeError, json.JSONDecodeError):
-        raise PersistorError(f"{path} is damaged: it is not JSON") from None
 
 
 def save_arrays(path: Path, tree: Any, metadata: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from persistor.tasks.task import Batch, Bucketed
 
 
 def predict(
-    model: Backbone, split: Split, batch: Batch, table: Encoding, **options: Any
+    model: Backbone, split: Split, batch: Batch, encoding: Encoding, **options: Any
 ) -> Float[Array, "b *s o"]:
     """The model's outputs on a batch of a split.
 
@@ -25,12 +25,12 @@ def predict(
     """
 
     def of_first(steps: int) -> Float[Array, "b *s o"]:
-        inputs, positions = batch.inputs.head(steps), table.head(steps)
-        return model(inputs, lengths=batch.lengths, table=positions, **options)[0]
+        inputs, positions = batch.inputs.head(steps), encoding.head(steps)
+        return model(inputs, lengths=batch.lengths, encoding=positions, **options)[0]
 
     if not isinstance(split, Bucketed) or batch.lengths is None:
-        return model(batch.inputs, lengths=batch.lengths, table=table, **options)[0]
-    edges = [bucket.steps for bucket in split.buckets]
+        return model(batch.inputs, lengths=batch.lengths, encoding=encoding, **options)[0]
+    edges = [bucket.length for bucket in split.buckets]
     which = jnp.searchsorted(jnp.asarray(edges, jnp.int32), batch.lengths.max())
     return jax.lax.switch(which, [functools.partial(of_first, steps) for steps in edges])
 
@@ -41,13 +41,13 @@ def scores_at(
     split: Split,
     objective: Objective,
     indices: Int[Array, "n b"],
-    table: Encoding,
+    encoding: Encoding,
 ) -> Float[Array, "n b"]:
     """The metric of each example, batch after batch."""
 
     def batch_scores(batch_indices):
         batch = split.at(batch_indices)
-        return objective.score(predict(model, split, batch, table), batch.targets)
+        return objective.score(predict(model, split, batch, encoding), batch.targets)
 
     return jax.lax.map(batch_scores, indices)
 
@@ -63,9 +63,9 @@ def sampled_indices(key: Key, split: Split, shape: tuple[int, ...]) -> Int[Array
     return jax.random.randint(example, shape, begins[which], ends[which], jnp.int32)
 
 
-def steps_of(split: Split) -> int:
+def length_of(split: Split) -> int:
     """The padded length of a split's sequences."""
-    return eqx.filter_eval_shape(split.at, jnp.zeros(1, jnp.int32)).inputs.steps
+    return eqx.filter_eval_shape(split.at, jnp.zeros(1, jnp.int32)).inputs.length
 
 
 def evaluate(
@@ -79,10 +79,10 @@ def evaluate(
     """The mean metric over a whole split; `report(done, total)` hears of every few batches."""
     total = split.size
     indices = jnp.arange(-(-total // batch) * batch, dtype=jnp.int32).reshape(-1, batch)
-    table = model.table(steps_of(split))
-    scores, at_once = [], max(1, 500_000 // (batch * table.steps))
+    encoding = model.encode_positions(length_of(split))
+    scores, at_once = [], max(1, 500_000 // (batch * encoding.length))
     for begin in range(0, len(indices), at_once):
         part = jnp.minimum(indices[begin : begin + at_once], total - 1)
-        scores.append(scores_at(model, split, objective, part, table).reshape(-1))
+        scores.append(scores_at(model, split, objective, part, encoding).reshape(-1))
         report(min((begin + at_once) * batch, total), total)
     return float(jnp.concatenate(scores)[:total].mean())

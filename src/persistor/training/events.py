@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from persistor.files import writing
+from persistor._tools.files import writing
 from persistor.training.run import Run
 
 NAME = "events.out.tfevents.persistor"

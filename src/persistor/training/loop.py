@@ -18,13 +18,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int
-from persistor.errors import PersistorError
 from persistor.experiment import Experiment
 from persistor.model import Backbone
 from persistor.tasks import Split
 from persistor.training.checkpoint import load_arrays, save_arrays
-from persistor.training.evaluation import evaluate, predict, sampled_indices, scores_at, steps_of
+from persistor.training.evaluation import evaluate, length_of, predict, sampled_indices, scores_at
 from persistor.training.run import Run
 from persistor.training.schedule import annealed_epsilon, learning_rate, optimiser
 
@@ -77,7 +77,7 @@ class Trainer:
         model = experiment.build()
         self.trainable = model.trainable()
         self.blank, self.frozen = eqx.partition(model, self.trainable)
-        self.table = model.table(steps_of(self.train_split))
+        self.encoding = model.encode_positions(length_of(self.train_split))
         self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
 
     def start(self, step: int = 0) -> State:
@@ -102,22 +102,22 @@ class Trainer:
         epsilon = self.epsilon(step)
         return model if epsilon is None else model.with_epsilon(epsilon)
 
-    def loss(self, params, frozen, step, split: Split, table) -> Float[Array, ""]:
+    def loss(self, params, frozen, step, split: Split, encoding) -> Float[Array, ""]:
         """The mean loss of a step's batch."""
         draw, drop = jax.random.split(jax.random.fold_in(self.key, step))
         batch = split.at(sampled_indices(draw, split, (self.spec.batch,)))
         model = self.model(params, step, frozen)
-        outputs = predict(model, split, batch, table, remat=self.remat, key=drop)
+        outputs = predict(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
     def _leg(self, given: tuple, state: State):
         """Several steps; their mean loss. The state's memory is used again for the new one."""
-        frozen, split, table, steps = given
+        frozen, split, encoding, steps = given
 
         def advance(_, carry):
             state, total = carry
             loss, grads = jax.value_and_grad(self.loss)(
-                state.params, frozen, state.step, split, table
+                state.params, frozen, state.step, split, encoding
             )
             updates, opt = self.optimiser.update(grads, state.optimiser, state.params)  # pyright: ignore[reportArgumentType]
             params = optax.apply_updates(state.params, updates)  # pyright: ignore[reportArgumentType]
@@ -129,7 +129,7 @@ class Trainer:
     def advance(self, state: State, steps: int) -> tuple[State, float]:
         """Train for some steps; the mean loss."""
         count = jnp.asarray(steps, jnp.int32)
-        state, loss = self.leg((self.frozen, self.train_split, self.table, count), state)
+        state, loss = self.leg((self.frozen, self.train_split, self.encoding, count), state)
         return state, float(loss)
 
     def validate(self, state: State) -> tuple[Backbone, float]:
@@ -138,7 +138,7 @@ class Trainer:
         key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31 - 1), state.step)
         shape = (self.spec.valid_batches, self.spec.batch)
         indices = sampled_indices(key, self.valid_split, shape)
-        scores = scores_at(model, self.valid_split, self.objective, indices, self.table)
+        scores = scores_at(model, self.valid_split, self.objective, indices, self.encoding)
         return model, float(scores.mean())
 
     def guesses(self, metric: float) -> bool:

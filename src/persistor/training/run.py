@@ -22,11 +22,11 @@ from typing import Any
 
 import equinox as eqx
 
-from persistor.errors import PersistorError
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import read_json, write_atomically, write_json, writing
 from persistor.experiment import Experiment
-from persistor.files import write_atomically, writing
 from persistor.model import Backbone
-from persistor.training.checkpoint import load_arrays, read_json, write_json
+from persistor.training.checkpoint import load_arrays
 
 
 def runs_folder(chosen: Path | None = None) -> Path:

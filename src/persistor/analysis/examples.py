@@ -1,0 +1,35 @@
+"""What a task looks like: some of its examples as text, and their targets in words."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from persistor.tasks import Batch, Split, Task
+
+
+def texts(task: Task, split: Split, examples: int) -> list[tuple[str, str]]:
+    """Examples of a task whose steps are letters: what is to be found, and the text."""
+    batch = spread(split, examples)
+    ids = np.asarray(batch.inputs.ids)  # pyright: ignore[reportAttributeAccessIssue]
+    letters = task.letters  # pyright: ignore[reportAttributeAccessIssue]
+    found = []
+    for i, row in enumerate(ids):
+        length = None if batch.lengths is None else int(batch.lengths[i])
+        found.append((target(task, batch, i), "".join(letters[j] for j in row[:length])))
+    return found
+
+
+def spread(split: Split, examples: int) -> Batch:
+    """Examples from the first to the last, evenly spread: classes may come one after another."""
+    indices = np.linspace(0, split.size - 1, min(examples, split.size)).astype(np.int32)
+    return split.at(jnp.asarray(indices))
+
+
+def target(task: Task, batch: Batch, index: int) -> str:
+    """What is to be found in an example, in words."""
+    found = np.asarray(batch.targets[index])
+    if found.ndim:
+        return "what follows" if found.dtype.kind == "i" else ", ".join(f"{x:.3f}" for x in found)
+    classes = getattr(task, "classes", ())
+    return classes[int(found)] if classes else str(int(found))

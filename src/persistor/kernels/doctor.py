@@ -1,0 +1,37 @@
+"""What computes on this machine, and why: what `persistor doctor` prints."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+import jax
+
+from persistor import kernels
+from persistor._tools.machine import processors
+
+PACKAGES = ("persistor", "jax", "jaxlib", "equinox", "optax", "numpy")
+
+
+def examine() -> dict[str, str | int]:
+    """Findings by name; `engine` is what `auto` means here, `reason` why."""
+    engine, reason = engine_here()
+    return {
+        "engine": engine,
+        "reason": reason,
+        "backend": jax.default_backend(),
+        "cores": processors(),
+        "machine": f"{platform.machine()}, {platform.system()}",
+        "python": platform.python_version(),
+        **{package: version(package) for package in PACKAGES},
+    }
+
+
+def engine_here() -> tuple[str, str]:
+    """The engine that `auto` picks, and the reason."""
+    if (backend := jax.default_backend()) != "cpu":
+        return "parallel", f"the backend is {backend}"
+    library = kernels.library()
+    if library.variant is None:
+        return "sequential", f"{library.reason}; install a compiler, then persistor again"
+    return f"native ({library.variant})", library.reason

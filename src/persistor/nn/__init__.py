@@ -1,0 +1,1 @@
+"""Layers that act on each step by itself, the sequences they act on, and positions."""

@@ -1,0 +1,1 @@
+"""Every picture: nothing outside this room draws."""

@@ -1,0 +1,314 @@
+"""Ours beside the paper's: mean [min; max], the difference, and whether ours lies in its range."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import comb, sqrt
+from typing import Any
+
+from persistor._tools.errors import PersistorError
+from persistor.data import speech
+from persistor.experiment import Experiment
+from persistor.paper.tables import SEEDS, Published, Row, Table
+from persistor.reproduction.outcomes import Outcome, at_full_budget
+from persistor.tasks import TASKS
+
+FEWEST_TESTED = 2_000  # examples in the smallest test set whose entries may be guesses
+GOOD = ("inside", "at chance", "better")  # verdicts that are no worse than the paper
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a table with what we measured for it, a value a seed."""
+
+    row: Row
+    values: tuple[float, ...]
+    budget: float | None  # share of the paper's steps; none where nothing was run
+    version: str | None = None  # of the data, where it is not the paper's
+
+    @property
+    def ours(self) -> Published | None:
+        """Mean, lowest and highest of our seeds."""
+        if not self.values:
+            return None
+        return Published(statistics.fmean(self.values), min(self.values), max(self.values))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of the paper beside ours."""
+
+    table: Table
+    entries: tuple[Entry, ...]
+
+    def verdict(self, entry: Entry) -> str:
+        """Whether our mean lies in the paper's range, or on which side of it, to its digits.
+
+        Where every seed of ours and of the paper's is a blind guess, which of them guessed better
+        is luck: that is `at chance`.
+        """
+        ours, paper = entry.ours, entry.row.published
+        if ours is None or paper is None:
+            return ""
+        if all(self._guessed(entry.row, x) for x in (ours.low, ours.high, paper.low, paper.high)):
+            return "at chance"
+        mean, low, high = (self.table.rounded(x) for x in (ours.mean, paper.low, paper.high))
+        if low <= mean <= high:
+            return "inside"
+        return "better" if (mean > high) == self.table.higher_is_better else "worse"
+
+    def _guessed(self, row: Row, value: float) -> bool:
+        """Whether a blind guess scores this, but for three standard errors of a small test set."""
+        chance = TASKS[row.task].chance if row.task in TASKS else None
+        if chance is None or self.table.metric not in ("accuracy", "mae"):
+            return False
+        # A guess is right or wrong; or off by a number that is uniform in [0, 2 chance].
+        spread = (
+            sqrt(chance * (1 - chance)) if self.table.metric == "accuracy" else chance / sqrt(3)
+        )
+        return abs(value - chance) <= 3 * spread / sqrt(FEWEST_TESTED)
+
+    def chance(self, entry: Entry) -> float | None:
+        """Where all of ours lie beyond the paper's range: how often that would happen by chance.
+
+        If our n seeds and the paper's 5 were draws of the same thing, every order of all of them
+        would be as likely as any other, so that ours are all above, or all below, two times in
+        C(n + 5, n). With one seed that is a third: nothing to be read from.
+        """
+        ours, paper = entry.ours, entry.row.published
+        if ours is None or paper is None:
+            return None
+        lowest, highest = self.table.rounded(ours.low), self.table.rounded(ours.high)
+        beyond = lowest > self.table.rounded(paper.high) or highest < self.table.rounded(paper.low)
+        return 2 / comb(len(entry.values) + SEEDS, SEEDS) if beyond else None
+
+    def summary(self) -> str:
+        """In a line, how much was measured and how well it agrees."""
+        measured = [entry for entry in self.entries if entry.values]
+        full = [entry for entry in measured if entry.budget == 1 and self.verdict(entry)]
+        good = sum(self.verdict(entry) in GOOD for entry in full)
+        text = f"{len(measured)} of {len(self.entries)} entries measured"
+        if full:
+            text += f", {len(full)} at full budget: {good} as in the paper or better"
+        return text
+
+    def columns(self, entry: Entry) -> list[str]:
+        """The entry as text, a column each."""
+        ours, paper = entry.ours, entry.row.published
+        difference = ""
+        if ours is not None and paper is not None:
+            difference = f"{(ours.mean - paper.mean) * self.table.scale:+.{self.table.places}f}"
+        return [
+            self.table.label(entry.row),
+            self._numbers(ours, len(entry.values)),
+            str(len(entry.values)),
+            self._numbers(paper, SEEDS),
+            difference,
+            self._judged(entry),
+            _budget(entry),
+        ]
+
+    def _judged(self, entry: Entry) -> str:
+        """The verdict, and how often it would come about by chance."""
+        verdict, chance = self.verdict(entry), self.chance(entry)
+        if chance is None or verdict == "at chance" or entry.budget != 1:
+            return verdict
+        return f"{verdict} (1 in {1 / chance:.0f})"
+
+    def _numbers(self, numbers: Published | None, count: int) -> str:
+        if numbers is None:
+            return "-"
+        mean, low, high = map(self.table.shown, numbers)
+        return mean if count == 1 else f"{mean} [{low}; {high}]"
+
+    @property
+    def heading(self) -> str:
+        """The title, and the unit."""
+        unit = "%" if self.table.scale == 100 else "lower is better"
+        return f"{self.table.title} ({self.table.metric.replace('_', '-')}, {unit})"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "table": self.table.name,
+            "title": self.table.title,
+            "metric": self.table.metric,
+            "entries": [
+                {
+                    "row": self.table.label(entry.row),
+                    **entry.row.options(),
+                    "budget": entry.budget,
+                    "version": entry.version,
+                    "values": list(entry.values),
+                    "ours": entry.ours and entry.ours._asdict(),
+                    "paper": entry.row.published and entry.row.published._asdict(),
+                    "verdict": self.verdict(entry) or None,
+                    "chance": self.chance(entry),
+                }
+                for entry in self.entries
+            ],
+        }
+
+
+COLUMNS = ["", "ours [min; max]", "n", "paper [min; max]", "difference", "mean is", "budget"]
+
+
+def compare(
+    table: Table, outcomes: Iterable[Outcome], *, budget: float | None = None
+) -> Comparison:
+    """A table with the outcomes that belong to it: of a given budget, else of each row's largest.
+
+    An outcome belongs to a row if its experiment is the row's but for seed, budget and the version
+    of the data; what is shown together has one budget and one version.
+    """
+    by_row: dict[Experiment, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_row.setdefault(_as_published(outcome.experiment), []).append(outcome)
+    return Comparison(table, tuple(_entry(row, by_row, budget) for row in table.rows))
+
+
+def _as_published(experiment: Experiment) -> Experiment:
+    """The experiment as a row has it: seed 0, the paper's steps, its version of the data."""
+    task: Any = experiment.task
+    if hasattr(task, "version"):
+        task = dataclasses.replace(task, version=speech.PUBLISHED)
+    return dataclasses.replace(at_full_budget(experiment), task=task, seed=0)
+
+
+def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | None) -> Entry:
+    try:
+        found = by_row.get(_as_published(row.experiment()), [])
+    except PersistorError:  # a task that is not registered
+        return Entry(row, (), None)
+    full = row.experiment().training.steps
+    if budget is not None:
+        steps = row.experiment(budget=budget).training.steps
+        found = [o for o in found if o.experiment.training.steps == steps]
+    found = [o for o in found if o.experiment.training.steps <= full]  # longer is no measure of it
+    if not found:
+        return Entry(row, (), None)
+    steps, version = max(map(_kind, found))
+    chosen = sorted(
+        (o for o in found if _kind(o) == (steps, version)), key=lambda o: o.experiment.seed
+    )
+    return Entry(
+        row,
+        tuple(o.value for o in chosen),
+        steps / full,
+        version if version not in ("", speech.PUBLISHED) else None,
+    )
+
+
+def _kind(outcome: Outcome) -> tuple[int, str]:
+    """What outcomes must share to stand in one entry: steps, and the version of the data."""
+    return outcome.experiment.training.steps, getattr(outcome.experiment.task, "version", "")
+
+
+def _budget(entry: Entry) -> str:
+    if entry.budget is None:
+        return ""
+    share = "full" if entry.budget == 1 else f"{100 * entry.budget:.2g}%"
+    return share if entry.version is None else f"{share}, data {entry.version}"
+
+
+def as_text(comparison: Comparison) -> str:
+    """For a terminal: aligned columns."""
+    lines = [COLUMNS, *map(comparison.columns, comparison.entries)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
+    aligned = [
+        "  ".join(
+            cell.ljust(width) if i in (0, 5, 6) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    name = f"{comparison.table.name}: {comparison.heading}"
+    return "\n".join([name, *aligned, comparison.summary()])
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """A Markdown table under its heading."""
+    table = markdown_table(comparison, comparison.entries)
+    return "\n".join([f"### {comparison.heading}", "", table, "", f"{comparison.summary()}."])
+
+
+def overall(compared: Iterable[Comparison]) -> list[str]:
+    """How much of the paper was repeated, and how well: a few sentences.
+
+    Tables share entries; what was trained alike and published alike counts once.
+    """
+    published = {
+        (*entry.row.options().values(), *entry.row.published): (comparison, entry)
+        for comparison in compared
+        for entry in comparison.entries
+        if entry.row.published is not None
+    }.values()
+    full = [(c, entry) for c, entry in published if entry.budget == 1]
+    several = [(c, entry) for c, entry in full if len(entry.values) > 1]
+    single = [(c, entry) for c, entry in full if len(entry.values) == 1]
+    reduced = sum(entry.budget is not None and entry.budget < 1 for _, entry in published)
+    text = [
+        f"Of {len(published)} different entries that the paper publishes, {len(full)} are measured "
+        "at its full budget."
+    ]
+    text += [_count("two seeds or more", several)] if several else []
+    text += [_count("a single seed, so without a range", single)] if single else []
+    return [*text, f"Measured at a reduced budget only: {reduced}."]
+
+
+def _count(seeds: str, entries: list[tuple[Comparison, Entry]]) -> str:
+    """How many entries there are of each verdict."""
+    verdicts = [comparison.verdict(entry) for comparison, entry in entries]
+    counts = [f"{verdicts.count(v)} {text}" for v, text in _MEANINGS.items() if v in verdicts]
+    return f"{len(entries)} of these with {seeds}: {', '.join(counts)}."
+
+
+_MEANINGS = {
+    "inside": "inside the published range",
+    "at chance": "a blind guess like the paper's",
+    "better": "better than the published range",
+    "worse": "worse",
+}
+
+
+def markdown_table(comparison: Comparison, entries: Iterable[Entry]) -> str:
+    """Some of the entries as a Markdown table."""
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *map(comparison.columns, entries)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def as_latex(comparison: Comparison) -> str:
+    """A table for LaTeX with booktabs."""
+    head, *body = (
+        "    " + " & ".join(map(_escaped, line)) + r" \\"
+        for line in [COLUMNS, *map(comparison.columns, comparison.entries)]
+    )
+    caption = _escaped(f"{comparison.heading}. {comparison.summary()}.")
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"  \caption{{{caption}}}",
+            r"  \begin{tabular}{lrrrrll}",
+            r"    \toprule",
+            head,
+            r"    \midrule",
+            *body,
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", r"\%").replace("_", r"\_")
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "text": as_text,
+    "markdown": as_markdown,
+    "latex": as_latex,
+}

@@ -1,0 +1,75 @@
+"""What we have to say where ours and the paper differ: differences.toml, beside the runs.
+
+A table of the paper has its remarks there; `entries` are labels of its rows, none for a remark on
+the whole table:
+
+    [[smnist-epsilon]]
+    entries = ["cmru eps 1"]
+    text = "..."
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from persistor._tools.errors import PersistorError, unknown
+from persistor._tools.files import reading
+from persistor.paper.tables import tables
+from persistor.reproduction.comparison import Comparison
+
+FILE = "differences.toml"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A remark on some entries of a table."""
+
+    entries: tuple[str, ...]
+    text: str
+
+
+def read_differences(folder: Path) -> dict[str, list[Difference]]:
+    """The remarks of a folder of runs, by table; none where there is no file."""
+    path = folder / FILE
+    if not path.exists():
+        return {}
+    with reading(path) as file:
+        try:
+            return {name: _remarks(name, given) for name, given in tomllib.load(file).items()}
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise PersistorError(f"{path} is not TOML: {error}") from None
+        except PersistorError as error:
+            raise PersistorError(f"{path}: {error}") from None
+
+
+def _remarks(name: str, given: object) -> list[Difference]:
+    if name not in tables():
+        raise unknown("table", name, tables())
+    try:
+        return [Difference(tuple(map(str, d["entries"])), d["text"].strip()) for d in given]  # pyright: ignore
+    except (AttributeError, KeyError, TypeError):
+        raise PersistorError(f"under [[{name}]] give entries and text") from None
+
+
+def check_explained(comparison: Comparison, differences: Iterable[Difference]) -> None:
+    """Raise where ours is outside the paper's range and nobody says why, or a remark is stale."""
+    name = comparison.table.name
+    measured = {comparison.table.label(e.row): e for e in comparison.entries if e.values}
+    explained = {label for difference in differences for label in difference.entries}
+    for label in sorted(explained - measured.keys()):
+        raise PersistorError(f"{FILE} explains {label!r} of {name}, which is not measured")
+    silent = [
+        repr(label)
+        for label, entry in measured.items()
+        if comparison.verdict(entry) in ("better", "worse")
+        and entry.budget == 1
+        and label not in explained
+    ]
+    if silent:
+        raise PersistorError(
+            f"of {name}, outside the paper's range at full budget: {', '.join(silent)}; write into "
+            f"{FILE}, beside the runs, what you think the reason is"
+        )

@@ -1,0 +1,114 @@
+"""A table of the paper as work to do: its runs, what is done of them, how long the rest takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import read_json, write_json, writing
+from persistor.experiment import Experiment
+from persistor.paper.tables import Row, Table, table, tables
+from persistor.reproduction.outcomes import at_full_budget, find_outcomes
+from persistor.training import Trainer
+
+SPEEDS = "speed.json"  # in the folder of the runs: what a step took here
+TIMED_LENGTH = 500  # longer sequences are timed at this length and scaled
+TIMED_SECONDS = 1.0
+
+
+def choose(names: Sequence[str], filters: tuple[str, ...]) -> list[Table]:
+    """The tables of these names, with the rows that pass the filters."""
+    if not names:
+        raise PersistorError("name a table; `persistor reproduce --list` shows them")
+    return [table(name).only(filters) for name in names]
+
+
+def plan(chosen: Sequence[Table], seeds: int, budget: float) -> dict[Experiment, float]:
+    """The runs of some tables, each once, with what they weigh; all rows of a seed before the next.
+
+    Tables share entries: sMNIST with 32 units and epsilon 1 stands in four of them.
+    """
+    if seeds < 1:
+        raise PersistorError(f"seeds is {seeds}; it must be at least 1")
+    work: dict[Experiment, float] = {}
+    for seed in range(seeds):
+        for row in (row for part in chosen for row in part.rows):
+            experiment = row.experiment(seed, budget)
+            work[experiment] = row.work * experiment.training.steps
+    return work
+
+
+def survey(
+    folder: Path,
+    seeds: int,
+    *,
+    measure: bool = False,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, dict[str, Any]]:
+    """Every table: runs in all, done at full budget, done at others, seconds for the rest."""
+    outcomes, _ = find_outcomes(folder)
+    finished = {o.experiment for o in outcomes}
+    speeds = _speeds(folder)
+    facts: dict[str, dict[str, Any]] = {}
+    for number, part in enumerate(tables().values()):
+        report(number, len(tables()))
+        fact = {"title": part.title, "runs": len(part.rows) * seeds, "done": 0, "reduced": 0}
+        facts[part.name] = {**fact, "seconds": None, "missing": None}
+        try:
+            runs = {e: row for row in part.rows for e in map(row.experiment, range(seeds))}
+        except PersistorError as error:
+            facts[part.name]["missing"] = str(error)
+            continue
+        if measure and part.name not in speeds:
+            speeds[part.name] = time_step(part)
+            _save_speeds(folder, speeds)
+        done = finished & runs.keys()
+        reduced = [e for e in finished if e.reduced and at_full_budget(e) in runs]
+        facts[part.name] |= {"done": len(done), "reduced": len(reduced)}
+        if part.name in speeds:
+            left = sum(row.work * e.training.steps for e, row in runs.items() if e not in done)
+            facts[part.name]["seconds"] = round(left * speeds[part.name], 1)
+    return facts
+
+
+def time_step(part: Table) -> float:
+    """Seconds a step takes here per unit of work, measured on the least of a table's rows."""
+    least = min(part.rows, key=lambda row: row.work)
+    if least.length is not None:
+        least = dataclasses.replace(least, length=min(least.length, TIMED_LENGTH))
+    return _seconds_a_step(least) / least.work
+
+
+def _seconds_a_step(row: Row) -> float:
+    trainer = Trainer(row.experiment())
+    state, _ = trainer.advance(trainer.start(), 1)  # compiles
+    steps, seconds = 1, 0.0
+    while seconds < TIMED_SECONDS:
+        steps *= 2
+        began = time.monotonic()
+        state, _ = trainer.advance(state, steps)
+        seconds = time.monotonic() - began
+    return seconds / steps
+
+
+def _machine() -> str:
+    return f"{platform.node()} {platform.machine()} {os.cpu_count()}"
+
+
+def _speeds(folder: Path) -> dict[str, float]:
+    """What was measured on this machine."""
+    path = folder / SPEEDS
+    known = read_json(path) if path.exists() else {}
+    return known.get("seconds", {}) if known.get("machine") == _machine() else {}
+
+
+def _save_speeds(folder: Path, speeds: dict[str, float]) -> None:
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / SPEEDS, {"machine": _machine(), "seconds": speeds})

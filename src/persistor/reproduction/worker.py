@@ -1,0 +1,65 @@
+"""A process that trains the runs it is told of, one after the other, until its input ends.
+
+A line on standard input is an experiment; lines on standard output say how far it has come. When
+the input ends, because whoever gave the orders stopped or died, the run is saved and left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from persistor._tools.allocator import keep_freed_memory
+from persistor._tools.errors import PersistorError
+
+
+def main() -> None:
+    """Work until there are no more orders."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who gives the orders
+    keep_freed_memory()
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever else prints must not get among the answers
+    orders: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    ended = threading.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            orders.put(line)
+        ended.set()
+        orders.put(None)
+
+    def answer(**news: Any) -> None:
+        try:
+            print(json.dumps(news), file=answers)
+        except BrokenPipeError:
+            ended.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    while (order := orders.get()) is not None:
+        try:
+            result = _train(json.loads(order), Path(sys.argv[1]), answer, ended.is_set)
+            answer(outcome="stopped" if result is None else "done")
+        except PersistorError as error:
+            answer(outcome="failed", reason=str(error))
+        except Exception as error:
+            traceback.print_exc()
+            answer(outcome="failed", reason=f"{type(error).__name__}: {error}")
+
+
+def _train(description: dict[str, Any], folder: Path, answer: Any, should_stop: Any) -> Any:
+    from persistor.experiment import Experiment
+    from persistor.training import Run, train
+
+    run = Run.create(Experiment.from_json(description), folder)
+    return train(run, watch=lambda leg: answer(step=leg.step), should_stop=should_stop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""Your own data as a task: arrays, a text, or a folder of sounds, under the same protocol.
+
+What is in the files goes into the experiment as a digest: a run goes on only with the same data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import reading
+from persistor.data.contents import contents, fingerprint
+from persistor.data.mfcc import COEFFICIENTS, mfcc, one_second, read_sound
+from persistor.data.prepared import Arrays, prepared, read_arrays
+from persistor.data.workers import in_order
+from persistor.nn.pooling import Pooling
+from persistor.tasks.keywords import Features
+from persistor.tasks.task import Classification, NextToken, Objective, Regression, check_length
+from persistor.tasks.text import Windows, windows
+
+FEWEST = 10  # examples: a tenth of them must be one
+MOST_LETTERS = 256
+SEED = 0
+LARGEST = 1 << 26  # bytes of a sound
+TOGETHER = 64  # sounds handed to a process
+_SOUND = re.compile(r"([^/]+)/[^/]+\.(wav|flac)", re.IGNORECASE)
+
+
+def own_task(path: Path) -> Any:
+    """The task that a file or a folder stands for."""
+    path = path.resolve()
+    if not path.exists():
+        raise PersistorError(
+            f"{path} is not there; give an .npz file with x and y, a text, or a folder of sounds"
+        )
+    if path.is_dir():
+        names = _sounds(path)["classes"]
+        return OwnSounds(str(path), fingerprint(path), tuple(map(str, names)))
+    if path.suffix == ".npz":
+        x, y = _arrays(path)
+        numbers = y.dtype.kind == "f"
+        outputs = y.shape[1] if numbers else int(y.max()) + 1
+        return OwnArrays(str(path), _digest(path), x.shape[-1], outputs, numbers)
+    return OwnText(str(path), _digest(path), "".join(sorted(set(_text(path)))))
+
+
+@dataclass(frozen=True)
+class Own:
+    """What tasks on your own data share: pooling and budget of the paper's audio tasks."""
+
+    path: str
+    digest: str
+
+    summary: ClassVar[str] = "your own data"
+    pooling: ClassVar[Pooling] = Pooling.MEAN
+    steps: ClassVar[int] = 35_000
+    state: ClassVar[int] = 32
+    blocks: ClassVar[int] = 1
+    data: ClassVar[str | None] = None
+
+    def _unchanged(self) -> Path:
+        path = Path(self.path)
+        if not path.exists():
+            raise PersistorError(f"{path} is not there any more; this run was begun with it")
+        if (fingerprint(path) if path.is_dir() else _digest(path)) != self.digest:
+            raise PersistorError(
+                f"{path} has changed since this run was begun; start a new one with --data"
+            )
+        return path
+
+    def with_length(self, length: int) -> Own:
+        """Your sequences have the length they have."""
+        raise PersistorError(
+            f"these sequences have a length of their own, not {length}; leave the length out"
+        )
+
+
+@dataclass(frozen=True)
+class OwnArrays(Own):
+    """Sequences x (N, T, F) of an .npz file, and y: classes (N,), or numbers (N,) or (N, O)."""
+
+    inputs: int
+    outputs: int
+    numbers: bool
+
+    @property
+    def objective(self) -> Objective:
+        """Whole numbers are classes."""
+        return Regression() if self.numbers else Classification()
+
+    @property
+    def chance(self) -> float:
+        """Of a guess among the classes."""
+        return math.inf if self.numbers else 1 / self.outputs
+
+    def split(self, name: str) -> Features:
+        """80 / 10 / 10% of the sequences."""
+        return _features(name, *_arrays(self._unchanged()))
+
+
+@dataclass(frozen=True)
+class OwnSounds(Own):
+    """A folder of sounds, one folder a class: 13 MFCCs of the first second."""
+
+    classes: tuple[str, ...]
+
+    inputs: ClassVar[int] = COEFFICIENTS
+    objective: ClassVar[Objective] = Classification()
+
+    @property
+    def outputs(self) -> int:
+        """As many as there are folders."""
+        return len(self.classes)
+
+    @property
+    def chance(self) -> float:
+        """Of a guess among the classes."""
+        return 1 / self.outputs
+
+    def split(self, name: str) -> Features:
+        """80 / 10 / 10% of the sounds."""
+        found = _sounds(self._unchanged())
+        return _features(name, found["x"], found["y"])
+
+
+@dataclass(frozen=True)
+class OwnText(Own):
+    """The next character of a text, at every step."""
+
+    alphabet: str
+    length: int = 256
+
+    objective: ClassVar[Objective] = NextToken()
+    pooling: ClassVar[Pooling] = Pooling.NONE
+    steps: ClassVar[int] = 100_000
+    state: ClassVar[int] = 256
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The characters that occur."""
+        return tuple(self.alphabet)
+
+    @property
+    def inputs(self) -> int:
+        """As many as there are characters."""
+        return len(self.alphabet)
+
+    outputs = inputs
+
+    @property
+    def chance(self) -> float:
+        """Of a guess among the characters."""
+        return math.log(self.inputs)
+
+    def split(self, name: str) -> Windows:
+        """90 / 5 / 5% of the text, in one piece each."""
+        numbers = {letter: i for i, letter in enumerate(self.alphabet)}
+        ids = np.array([numbers[letter] for letter in _text(self._unchanged())], np.uint8)
+        return windows(name, ids, len(self.alphabet), self.length)
+
+    def with_length(self, length: int) -> OwnText:
+        """The same task with longer or shorter pieces."""
+        check_length(length)
+        return replace(self, length=length)
+
+
+def _digest(path: Path) -> str:
+    with reading(path) as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]
+
+
+def _arrays(path: Path) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """x as (N, T, F) and y as classes (N,) or numbers (N, O), or a line that says what is wrong."""
+    arrays = read_arrays(path)
+    if not {"x", "y"} <= set(arrays):
+        raise PersistorError(f"{path} holds {sorted(arrays)}; it should hold x and y")
+    x, y = arrays["x"], arrays["y"]
+    if x.ndim != 3 or x.dtype.kind not in "fiu" or 0 in x.shape:
+        raise PersistorError(f"{path}: x is {x.dtype} {x.shape}; numbers (N, T, F) are expected")
+    if y.dtype.kind not in "fiu" or y.ndim not in (1, 2) or len(y) != len(x):
+        raise PersistorError(
+            f"{path}: y is {y.dtype} {y.shape}; one class or number for each of {len(x)} sequences "
+            "is expected"
+        )
+    x = x.astype(np.float32)
+    if not np.isfinite(x).all() or not np.isfinite(y).all():
+        raise PersistorError(f"{path} holds a value that is no finite number")
+    if len(x) < FEWEST:
+        raise PersistorError(f"{path} holds {len(x)} sequences; at least {FEWEST} are needed")
+    if y.dtype.kind == "f":
+        return x, y.astype(np.float32).reshape(len(y), -1)
+    if y.ndim != 1 or y.min() < 0 or len(np.unique(y)) < 2 or y.max() >= len(y):
+        raise PersistorError(f"{path}: y should hold classes 0, 1, ... of one sequence each")
+    return x, y.astype(np.int32)
+
+
+def _features(name: str, x: NDArray[Any], y: NDArray[Any]) -> Features:
+    order = np.random.RandomState(SEED).permutation(len(x))
+    ends = {"train": (0, 8), "valid": (8, 9), "test": (9, 10)}
+    begin, end = (i * len(x) // 10 for i in ends[name])
+    seen = x[order[: 8 * len(x) // 10]]
+    return Features.scaled_as(seen, x[order[begin:end]], y[order[begin:end]])
+
+
+def _text(path: Path) -> str:
+    with reading(path) as file:
+        content = file.read()
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise PersistorError(f"{path} is not a text in UTF-8: {error}") from None
+    letters = len(set(text))
+    if not 2 <= letters <= MOST_LETTERS:
+        raise PersistorError(
+            f"{path} has {letters} different characters; 2 to {MOST_LETTERS} are expected"
+        )
+    return text
+
+
+def _sounds(folder: Path) -> Arrays:
+    """Features, classes and their names, computed once and kept."""
+    return read_arrays(prepared(f"sounds-{fingerprint(folder)}", lambda: _hear(folder)))
+
+
+def _hear(folder: Path) -> Arrays:
+    names, features = [], []
+    sounds = contents(folder, lambda name: bool(_SOUND.fullmatch(name)), LARGEST)
+    batches = iter(lambda: list(itertools.islice(sounds, TOGETHER)), [])
+    for some in in_order(_hear_some, batches):
+        for name, x in some:
+            names.append(name.split("/")[0])
+            features.append(x)
+    classes = sorted(set(names))
+    if len(classes) < 2 or len(names) < FEWEST:
+        raise PersistorError(
+            f"{folder} holds {len(names)} sounds of {len(classes)} classes; it should have a "
+            f"folder of .wav or .flac files a class, 2 classes and {FEWEST} sounds at least"
+        )
+    return {
+        "x": np.stack(features).astype(np.float16),
+        "y": np.array([classes.index(name) for name in names], np.int32),
+        "classes": np.array(classes),
+    }
+
+
+def _hear_some(sounds: list[tuple[str, bytes]]) -> list[tuple[str, NDArray[np.float32]]]:
+    return [(name, mfcc(one_second(read_sound(content, name)))) for name, content in sounds]
+
+
+OWN: dict[str, Any] = {"own-arrays": OwnArrays, "own-sounds": OwnSounds, "own-text": OwnText}
