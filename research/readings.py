@@ -31,6 +31,7 @@ from persistor.model.block import Block
 from persistor.nn import layers, positions
 from persistor.nn.layers import MLP, Linear, over
 from persistor.nn.sequence import Dense, Indexed
+from persistor.paper.budgets import budget
 from persistor.training import Trainer
 
 
@@ -249,7 +250,7 @@ def main():
     model = ModelSpec(
         (args.cell,), state=args.state, epsilon=args.epsilon, encoding=args.encoding, hold=args.hold
     )
-    training = TrainingSpec(steps=args.steps or task.steps, anneal=args.anneal)
+    training = TrainingSpec(steps=args.steps or budget(task.name).steps, anneal=args.anneal)
     experiment = Experiment(task, model, training, args.seed)
     what = {"reading": dataclasses.asdict(reading), "experiment": experiment.to_json()}
     what["stop"] = args.stop

@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -23,6 +23,9 @@ from persistor.cli.shared import (
     open_run,
     use_data_folder,
 )
+
+if TYPE_CHECKING:
+    from persistor.paper.budgets import Budget
 
 TINY_WIDTH = 16  # a whole network of a few thousand parameters
 
@@ -141,8 +144,10 @@ class Train:
     def experiment(self):
         """The experiment that these options stand for."""
         from persistor.experiment import Experiment, ModelSpec, TrainingSpec
+        from persistor.paper.budgets import budget
 
         task = self._task()
+        usually = budget(task.name)
         if self.deployable and (self.cell or self.encoding or self.epsilon or self.anneal):
             raise PersistorError(
                 "--deployable chooses cell, encoding and epsilon itself; leave those options out"
@@ -156,8 +161,8 @@ class Train:
         cells = circuit if self.deployable else chosen
         model = ModelSpec(
             cells=tuple(cells.split(",")),
-            state=task.state if self.state is None else self.state,
-            blocks=task.blocks if self.blocks is None else self.blocks,
+            state=usually.state_size if self.state is None else self.state,
+            blocks=usually.blocks if self.blocks is None else self.blocks,
             width=width,
             encoding=encoding,
             epsilon=self.epsilon,
@@ -167,15 +172,15 @@ class Train:
             noise=self.noise,
             hold=self.hold,
         )
-        steps = task.steps if self.steps is None else self.steps
+        steps = usually.steps if self.steps is None else self.steps
         anneal = self.anneal or annealed
-        search = self.search == "on" or (self.search == "auto" and self._searches(task))
+        search = self.search == "on" or (self.search == "auto" and self._searches(usually))
         training = TrainingSpec(steps=steps, anneal=anneal, batch=self.batch, search=search)
         return Experiment(task, model, training, self.seed)
 
-    def _searches(self, task: Any) -> bool:
-        """Whether a run on this task searches unless told otherwise."""
-        return getattr(task, "search", False) and not self.hold and not self.deployable
+    def _searches(self, usually: Budget) -> bool:
+        """Whether a run with this budget searches unless told otherwise."""
+        return usually.search and not self.hold and not self.deployable
 
     def _task(self):
         from persistor.tasks import TASKS, own_task
@@ -190,8 +195,8 @@ class Train:
         kind = TASKS[self.task]
         if self.length is None:
             return kind()
-        if hasattr(kind, "length"):
-            return kind(length=self.length)  # pyright: ignore[reportCallIssue]
+        if kind.length:
+            return kind().with_length(self.length)
         raise PersistorError(f"{self.task} has no single length; leave --length out")
 
     def run(self) -> int:

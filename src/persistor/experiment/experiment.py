@@ -18,6 +18,7 @@ from persistor.cells.analog import checked_share
 from persistor.cells.hysteresis import checked_hold
 from persistor.cells.ladder import checked_levels
 from persistor.model import Backbone, poised
+from persistor.paper.budgets import budget
 from persistor.tasks import KINDS, Task
 from persistor.tasks.task import Classification
 
@@ -219,8 +220,8 @@ class Experiment:
     def name(self) -> str:
         """The run folder's name: readable first, then the hash."""
         words = [task_name(self.task)]
-        if hasattr(self.task, "length"):
-            words.append(f"L{self.task.length}")  # pyright: ignore[reportAttributeAccessIssue]
+        if self.task.length:
+            words.append(f"L{self.task.length}")
         words += self.model.cells
         if self.training.anneal:
             words.append("annealed")
@@ -238,7 +239,7 @@ class Experiment:
     @property
     def reduced(self) -> bool:
         """Whether the budget is smaller than the paper's."""
-        return self.training.steps < self.task.steps
+        return self.training.steps < budget(self.task.name).steps
 
     def build(self, draw: int = 0) -> Backbone:
         """The untrained model; the seed and, in a search, the draw decide every weight."""
@@ -273,8 +274,8 @@ def build_cell(name: str, spec: ModelSpec, *, key) -> Cell:
 
 
 def task_name(task: Task) -> str:
-    """The registered name of a task."""
-    return next(name for name, kind in KINDS.items() if type(task) is kind)
+    """The name of a task."""
+    return task.name
 
 
 def _has(cell: type, option: str) -> bool:

@@ -94,13 +94,12 @@ def _example(
     steps = len(inputs) if batch.lengths is None else int(batch.lengths[index])
     every = -(-steps // points)
     kept = kept_steps(steps, every)
-    letters = getattr(task, "letters", None)
     return {
         "target": target(task, batch, index),
         "steps": steps,
         "every": every,
         "inputs": [_numbers(line) for line in inputs[kept].T],
-        "letters": None if letters is None else [letters[i] for i in inputs[kept, 0]],
+        "letters": [task.letters[i] for i in inputs[kept, 0]] if task.letters else None,
         "blocks": [_block(part, index, kept) for part in traces],
     }
 

@@ -22,6 +22,7 @@ from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int
 from persistor.experiment import Experiment
 from persistor.model import Backbone
+from persistor.paper.budgets import budget
 from persistor.tasks import Split
 from persistor.training.checkpoint import load_arrays, save_arrays
 from persistor.training.evaluation import evaluate, length_of, predict, sampled_indices, scores_at
@@ -279,7 +280,7 @@ def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
         "run": run.path.name,
         "steps": standing.step,
         "budget": "full" if not run.experiment.reduced else "reduced",
-        "paper_steps": task.steps,
+        "paper_steps": budget(task.name).steps,
         "seconds": round(standing.seconds + time.monotonic() - began, 3),
         "valid": {metric: standing.best_metric, "step": standing.best_step},
         "test": {metric: value},
