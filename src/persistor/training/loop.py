@@ -155,10 +155,12 @@ def train(
     remat: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
     should_stop: Callable[[], bool] = lambda: False,
+    save_every: float = SAVE_EVERY,
 ) -> dict[str, Any] | None:
     """Train a run to its end, from wherever it is; its result, or none if asked to stop before.
 
     A finished run is not computed again. `remat` trades time for memory (see `Backbone`).
+    The state is saved every so many seconds, and whenever training stops.
     """
     if run.result is not None:
         return run.result
@@ -189,7 +191,7 @@ def train(
                 )
             )
             stopping = should_stop()
-            if stopping or time.monotonic() - saved > SAVE_EVERY or _over(standing, run.experiment):
+            if stopping or time.monotonic() - saved > save_every or _over(standing, run.experiment):
                 _save(run, state, standing, best)
                 best, saved = None, time.monotonic()
             if stopping:
