@@ -164,14 +164,14 @@ def test_runs_that_cannot_be_looked_into_are_named(tmp_path, monkeypatch):
     assert f"{infinite.path.name} is not shown: its states are not finite" in text
 
 
-def test_the_newest_dozen_is_shown(tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "RUNS", 2)
+def test_only_the_newest_are_shown(tmp_path):
     runs = [made(tmp_path, CopyFirstDiscrete(length=n), "cmru", state=1) for n in (3, 4, 5)]
     for age, run in enumerate(runs):
         os.utime(run.best, (age, age))
     counted = []
     with jax.numpy_dtype_promotion("standard"):
-        seen, left = states.watched(tmp_path, lambda done, total: counted.append((done, total)))
+        count = lambda done, total: counted.append((done, total))  # noqa: E731
+        seen, left = states.watched(tmp_path, count, most=2)
     assert [run["run"] for run in seen] == [runs[2].path.name, runs[1].path.name]
     assert left == ["Of 3 runs with weights, the 2 newest are looked into."]
     assert counted == [(0, 2), (1, 2)]

@@ -13,7 +13,7 @@ from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, 
 from persistor.cells import CELLS
 from persistor.cli.train import Train
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
-from persistor.training import Trainer, loop
+from persistor.training import Trainer
 
 WAITING = ("bmru", "cmru", "alpha-cmru")
 SEARCH = dataclasses.replace(SHORT, search=True)
@@ -114,10 +114,9 @@ def test_without_a_search_nothing_is_said_of_restarts(tmp_path):
 
 
 @pytest.mark.parametrize("stop_after", [1, 3])
-def test_a_search_that_was_stopped_equals_one_that_was_not(tmp_path, monkeypatch, stop_after):
-    monkeypatch.setattr(loop, "SAVE_EVERY", 1e9)
+def test_a_search_that_was_stopped_equals_one_that_was_not(tmp_path, stop_after):
     whole = Run.create(guessing(), tmp_path / "whole")
-    train(whole)
+    train(whole, save_every=1e9)
     parts = Run.create(guessing(), tmp_path / "parts")
     legs = 0
 
@@ -126,8 +125,8 @@ def test_a_search_that_was_stopped_equals_one_that_was_not(tmp_path, monkeypatch
         legs += 1
         return legs == stop_after
 
-    assert train(parts, should_stop=tired) is None
-    train(parts)
+    assert train(parts, should_stop=tired, save_every=1e9) is None
+    train(parts, save_every=1e9)
     assert files(parts) == files(whole)
 
 

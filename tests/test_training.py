@@ -21,7 +21,7 @@ from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, 
 from persistor._tools.files import write_atomically
 from persistor.model.file import read_arrays, write_arrays
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
-from persistor.training import Trainer, loop
+from persistor.training import Trainer
 from persistor.training.schedule import annealed_epsilon, learning_rate
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -51,11 +51,6 @@ def as_users_have_it():
         yield
 
 
-@pytest.fixture
-def save_always(monkeypatch):
-    monkeypatch.setattr(loop, "SAVE_EVERY", 0.0)
-
-
 def test_a_run_is_a_folder(tmp_path):
     run = Run.create(experiment(), tmp_path)
     result = train(run)
@@ -68,11 +63,14 @@ def test_a_run_is_a_folder(tmp_path):
     assert not [p for p in run.path.iterdir() if p.name.startswith(".") and p.name != ".lock"]
 
 
-def test_a_finished_run_is_not_computed_again(tmp_path, monkeypatch):
+def test_a_finished_run_is_not_computed_again(tmp_path):
     run = Run.create(experiment(), tmp_path)
     result = train(run)
-    monkeypatch.setattr(loop, "Trainer", None)
-    assert train(run) == result
+    before = {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in run.path.iterdir()}
+    heard = []
+    assert train(run, watch=heard.append, should_stop=lambda: True) == result
+    assert heard == []
+    assert {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in run.path.iterdir()} == before
 
 
 @pytest.mark.parametrize("stops", [(1,), (2, 3), (1, 1, 1, 1)])
@@ -92,7 +90,7 @@ def test_stopped_and_continued_equals_uninterrupted(tmp_path, stops):
     assert files(parts) == files(whole)
 
 
-def test_work_beyond_the_last_save_is_done_again_alike(tmp_path, save_always, monkeypatch):
+def test_work_beyond_the_last_save_is_done_again_alike(tmp_path):
     """What kill -9 leaves behind: an older state, newer progress, perhaps a newer best."""
     whole = Run.create(experiment(), tmp_path / "whole")
     train(whole)
@@ -103,14 +101,14 @@ def test_work_beyond_the_last_save_is_done_again_alike(tmp_path, save_always, mo
         left[0] -= 1
         return left[0] == 0
 
-    train(torn, should_stop=enough)
+    train(torn, should_stop=enough, save_every=0.0)
     kept = torn.latest.read_bytes()
     left[0] = 2
-    train(torn, should_stop=enough)
+    train(torn, should_stop=enough, save_every=0.0)
     torn.latest.write_bytes(kept)
     with (torn.path / "progress.jsonl").open("a") as file:
         file.write('{"step": 99, "los')
-    train(torn)
+    train(torn, save_every=0.0)
     assert files(torn) == files(whole)
 
 
@@ -118,9 +116,7 @@ SCRIPT = """
 import dataclasses, sys, pathlib
 import test_training as t
 from persistor import Run, train
-from persistor.training import loop
-loop.SAVE_EVERY = 0.0
-train(Run.create(t.experiment(training=t.KILLED), pathlib.Path(sys.argv[1])))
+train(Run.create(t.experiment(training=t.KILLED), pathlib.Path(sys.argv[1])), save_every=0.0)
 """
 KILLED = dataclasses.replace(SHORT, steps=400)
 
@@ -244,11 +240,11 @@ def test_seeds_differ_and_repeat():
     assert losses[0] == losses[2] != losses[1]
 
 
-def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, save_always):
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
     training = dataclasses.replace(SHORT, learning_rate=1e30)
     run = Run.create(experiment(training=training), tmp_path)
     with pytest.raises(PersistorError, match="not finite between steps"):
-        train(run)
+        train(run, save_every=0.0)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def bring_data(name: str | None) -> None:
     with Counter(f"fetching {name}") as count:
         fetch(DATASETS[name], count)
     with Counter(f"reading {name}") as count:
-        READERS[name](count)
+        READERS[name](DATASETS[name], count)
 
 
 def open_run(where: Path, runs: Path | None):

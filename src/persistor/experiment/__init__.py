@@ -1,6 +1,6 @@
 """An experiment as a value: task, model, training and seed; the one owner of defaults."""
 
-from persistor.experiment.experiment import Experiment, checked_seed, task_name
+from persistor.experiment.experiment import Experiment, checked_seed
 from persistor.experiment.specs import ModelSpec, TrainingSpec, cell_class, cell_name
 
 __all__ = [
@@ -10,5 +10,4 @@ __all__ = [
     "cell_class",
     "cell_name",
     "checked_seed",
-    "task_name",
 ]

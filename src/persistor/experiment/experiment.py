@@ -19,6 +19,7 @@ from persistor.cells import CELLS, Cell
 from persistor.experiment.specs import CellKind, ModelSpec, TrainingSpec, cell_name
 from persistor.model import Architecture, Backbone, poised
 from persistor.model.architecture import architecture_named
+from persistor.paper.budgets import budget
 from persistor.tasks import KINDS, TASKS, Task
 from persistor.tasks.task import Classification
 
@@ -61,7 +62,7 @@ class Experiment:
     def _check_search(self) -> None:
         if not isinstance(self.task.objective, Classification):
             raise PersistorError(
-                f"search needs answers that are right or wrong; {task_name(self.task)} has none"
+                f"search needs answers that are right or wrong; {self.task.name} has none"
             )
         if self.model.architecture.starts:
             names = ", ".join(name for name, _ in self.model.architecture.starts)
@@ -99,7 +100,7 @@ class Experiment:
         epsilon 0, or with `levels` a ladder. Options of cells are given by their names.
         """
         chosen = _task(task, length)
-        usual = budget(chosen)
+        usual = budget(chosen.name)
         if isinstance(architecture, str):
             architecture = architecture_named(architecture)
         architecture = architecture.but(changes or {})
@@ -132,7 +133,7 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; `from_json` is its inverse."""
-        task = {"name": task_name(self.task), **dataclasses.asdict(self.task)}  # pyright: ignore[reportArgumentType]
+        task = {"name": self.task.name, **dataclasses.asdict(self.task)}  # pyright: ignore[reportArgumentType]
         value = {
             "task": task,
             "model": self.model.to_json(),
@@ -172,9 +173,9 @@ class Experiment:
     @property
     def name(self) -> str:
         """The run folder's name: readable first, then the hash."""
-        words = [task_name(self.task)]
-        if hasattr(self.task, "length"):
-            words.append(f"L{self.task.length}")  # pyright: ignore[reportAttributeAccessIssue]
+        words = [self.task.name]
+        if self.task.length:
+            words.append(f"L{self.task.length}")
         words += self.model.words(annealed=self.training.anneal)
         if self.training.search:
             words.append("search")
@@ -184,7 +185,7 @@ class Experiment:
     @property
     def reduced(self) -> bool:
         """Whether the budget is smaller than the paper's."""
-        return self.training.steps < self.task.steps
+        return self.training.steps < budget(self.task.name).steps
 
     def build(self, draw: int = 0) -> Backbone:
         """The untrained model; the seed and, in a search, the draw decide every weight."""
@@ -203,7 +204,11 @@ def _task(task: str | Task, length: int | None) -> Task:
         if task not in TASKS:
             raise unknown("task", task, TASKS)
         task = TASKS[task]()
-    return task if length is None else task.with_length(length)
+    if length is None:
+        return task
+    if not task.length:
+        raise PersistorError(f"{task.name} has no single length; leave the length out")
+    return task.with_length(length)
 
 
 def _cells(cell: CellKind | Sequence[CellKind] | None) -> tuple[CellKind, ...]:
@@ -215,23 +220,6 @@ def _cells(cell: CellKind | Sequence[CellKind] | None) -> tuple[CellKind, ...]:
     return (cell,) if isinstance(cell, type) else tuple(cell)
 
 
-def task_name(task: Task) -> str:
-    """The registered name of a task."""
-    return next((n for n, kind in KINDS.items() if type(task) is kind), type(task).__name__)
-
-
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
     """JSON's lists as the tuples that they were."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-
-
-@dataclass(frozen=True)
-class _Budget:  # until merge
-    steps: int
-    state_size: int
-    blocks: int
-    search: bool
-
-
-def budget(task: Any) -> _Budget:
-    return _Budget(task.steps, task.state, task.blocks, getattr(task, "search", False))

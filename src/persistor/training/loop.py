@@ -24,6 +24,7 @@ from persistor.arrays import Array, Float, Int
 from persistor.experiment import Experiment
 from persistor.model import Backbone
 from persistor.model.file import read_arrays, save, write_arrays
+from persistor.paper.budgets import budget
 from persistor.tasks import Split
 from persistor.training.evaluation import evaluate, length_of, predict, sampled_indices, scores_at
 from persistor.training.run import Run, runs_folder
@@ -162,11 +163,13 @@ def train(
     remat: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
     should_stop: Callable[[], bool] = lambda: False,
+    save_every: float = SAVE_EVERY,
 ) -> dict[str, Any] | None:
     """Train a run to its end, from wherever it is; its result, or none if asked to stop before.
 
     An experiment is trained in its folder below `runs` (./runs by default). A finished run is not
-    computed again. `remat` trades time for memory (see `Backbone`).
+    computed again. The state is saved every so many seconds, and whenever training stops.
+    `remat` trades time for memory (see `Backbone`).
     """
     if isinstance(run, Experiment):
         run = Run.create(run, runs_folder(runs))
@@ -199,7 +202,7 @@ def train(
                 )
             )
             stopping = should_stop()
-            if stopping or time.monotonic() - saved > SAVE_EVERY or _over(standing, run.experiment):
+            if stopping or time.monotonic() - saved > save_every or _over(standing, run.experiment):
                 _save(run, state, standing, best)
                 best, saved = None, time.monotonic()
             if stopping:
@@ -295,7 +298,7 @@ def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
         "run": run.path.name,
         "steps": standing.step,
         "budget": "full" if not run.experiment.reduced else "reduced",
-        "paper_steps": task.steps,
+        "paper_steps": budget(task.name).steps,
         "seconds": round(standing.seconds + time.monotonic() - began, 3),
         "valid": {metric: standing.best_metric, "step": standing.best_step},
         "test": {metric: value},
