@@ -98,8 +98,7 @@ def boundaries(kind, b, t):
 
 def native(cell, sequence, first, every, **limits):
     """The fused kernel."""
-    parameters = cell.kernel_parameters()
-    return fused_unroll(cell.kernel, parameters, sequence, first, every=every, **limits)
+    return fused_unroll(cell, sequence, first, every=every, **limits)
 
 
 def plain(cell, sequence, first, every, **limits):
@@ -245,7 +244,9 @@ def test_cmru_equals_the_oracle():
 
     def number(c, threshold, scale, epsilon, h):
         p = Dense(jnp.concatenate([c, threshold], -1))
-        states, _ = fused_unroll("cmru", jnp.stack([scale, epsilon]), p, h)
+        parameters = (scale, epsilon)
+        cell = eqx.tree_at(lambda c: (c.scale, c.epsilon), cell_named("cmru", d), parameters)
+        states, _ = fused_unroll(cell, p, h)
         return jnp.sum(states * weights), states
 
     given_ = (c, threshold, scale, epsilon, h)

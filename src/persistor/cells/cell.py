@@ -110,8 +110,7 @@ class Cell(eqx.Module):
             )
         if runs_natively(lambda: self._refusal(projections, initial_state)):
             return fused_unroll(
-                self.kernel or "",
-                self.kernel_parameters(),
+                self._without_projection(),
                 projections,
                 initial_state,
                 lengths=lengths,
@@ -131,6 +130,10 @@ class Cell(eqx.Module):
         after = composed(self.gate(shared.dense()))
         last = jax.tree.map(lambda a: jnp.broadcast_to(a, last.shape), after)(last)
         return last[..., None, :], last
+
+    def _without_projection(self) -> Cell:
+        """The cell as the kernel has it: the projection is done, and has no gradient there."""
+        return eqx.tree_at(lambda c: c.project, self, jax.lax.stop_gradient(self.project))
 
     def _refusal(self, projections: Sequence, initial_state: Array) -> str | None:
         """Why the kernel cannot take this call; None if it can."""

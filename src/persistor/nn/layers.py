@@ -8,7 +8,6 @@ import jax.numpy as jnp
 
 from persistor import kernels
 from persistor.arrays import Array, Float, Key
-from persistor.kernels.engine import runs_natively
 
 EPSILON = 1e-6  # of the layer norm
 
@@ -57,16 +56,7 @@ class LayerNorm(eqx.Module):
 
     def __call__(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
         """Normalise the last axis."""
-        if runs_natively(lambda: kernels.refusal(x, self.scale, self.shift)):
-            return kernels.layer_norm(x, self.scale, self.shift, EPSILON)
-        return self.plain(x)
-
-    def plain(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
-        """The same in JAX alone."""
-        centred = x - x.mean(-1, keepdims=True)
-        variance = jnp.square(centred).mean(-1, keepdims=True)
-        normed = centred * jax.lax.rsqrt(variance + EPSILON)
-        return normed * over(self.scale, x) + over(self.shift, x)
+        return kernels.layer_norm(x, self.scale, self.shift, EPSILON)
 
 
 class MLP(eqx.Module):
@@ -95,9 +85,7 @@ class MLP(eqx.Module):
 def gated(x: Float[Array, "*s n"], bias: Float[Array, " n"] | None) -> Float[Array, "*s h"]:
     """The gated linear unit of x + bias: one half times the sigmoid of the other."""
     bias = jnp.zeros(x.shape[-1], x.dtype) if bias is None else bias
-    if runs_natively(lambda: kernels.refusal(x, bias)):
-        return kernels.glu(x, bias)
-    return jax.nn.glu(x + over(bias, x))
+    return kernels.glu(x, bias)
 
 
 def over(vector: Float[Array, " m"], x: Float[Array, "*s m"]) -> Float[Array, "... m"]:
