@@ -9,6 +9,7 @@ import pytest
 from committed import RESULTS, committed, unpack
 
 from persistor import PersistorError
+from persistor.cli import main
 from persistor.reproduction.archive import Archive, digest_of, line_of
 from persistor.reproduction.outcomes import find_outcomes
 from persistor.reproduction.record import read_folder
@@ -203,3 +204,124 @@ def test_folders_and_lines_are_read_together(archive, run):
     outcomes, problems = find_outcomes(archive.folder)
     assert len(outcomes) == 2
     assert problems == [f"{run.name} is left out: the archive has another result of this run"]
+
+
+def call(*arguments):
+    """The exit status of a command."""
+    with pytest.raises(SystemExit) as caught:
+        main([*map(str, arguments)])
+    return caught.value.code
+
+
+def test_runs_are_added_by_name_or_folder_and_only_once(tmp_path, monkeypatch, capsys, run):
+    monkeypatch.chdir(tmp_path)
+    rich = committed(RICH)
+    unpack(run, tmp_path / "runs")
+    other = unpack(rich, tmp_path / "elsewhere")
+    assert call("results", "add", run.name, other.relative_to(tmp_path)) == 0
+    assert capsys.readouterr().out == f"added: {run.name}\nadded: {rich.name}\n"
+    archive = Archive(tmp_path / "results")
+    assert [record.name for record in archive.read()[0]] == sorted([run.name, rich.name])
+    before = {path: path.read_bytes() for path in archive.folder.rglob("*") if path.is_file()}
+    assert len(before) == 2  # runs.jsonl, and the curves of one task
+    assert call("results", "add", run.name, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {"archive": "results", "runs": {run.name: "there already"}}
+    assert {path: path.read_bytes() for path in before} == before
+    assert call("results", "check", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"runs": 2, "problems": []}
+
+
+def test_a_new_run_is_one_line_and_leaves_other_curves_as_they_are(archive, run):
+    line_before = (archive.folder / "runs.jsonl").read_text()
+    (path,) = (archive.folder / "curves").iterdir()
+    start = path.read_bytes()[: len(run.curve) // 10]
+    other = committed("copy-first-discrete-L300-lru")
+    archive.add([other, committed("parity-cmru-eps-1-d1-r1-seed0-")])
+    lines = (archive.folder / "runs.jsonl").read_text().splitlines(keepends=True)
+    assert len(lines) == 3
+    assert line_before in lines
+    assert lines == sorted(lines)
+    assert path.read_bytes().startswith(start)
+    assert archive.check() == []
+
+
+def test_what_was_asked_of_a_run_later_is_an_update(archive, run, tmp_path):
+    folder = unpack(run, tmp_path / "runs")
+    (folder / "inspect.json").write_text('{"units": []}')
+    assert archive.add([read_folder(folder)]) == {run.name: "updated"}
+    assert archive.read()[0][0].extras == {**run.extras, "inspect": {"units": []}}
+    assert archive.add([run]) == {run.name: "there already"}
+    assert archive.check() == []
+
+
+def refused(capsys, *arguments):
+    """What a refused command says, in one line."""
+    assert call(*arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+def test_what_does_not_belong_is_refused_in_a_line(archive, run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    before = (archive.folder / "runs.jsonl").read_text()
+    add = ("results", "add", "--to", "archive")
+    good = unpack(committed(RICH), tmp_path / "runs")
+    folder = unpack(run, tmp_path / "runs")
+    result = folder / "result.json"
+    result.write_text(json.dumps({**run.result, "test": {"accuracy": 0.5}}))
+    said = refused(capsys, *add, good, folder)
+    assert "another result of this experiment (test accuracy 1.0000, this one 0.5000)" in said
+    result.write_text(json.dumps({**run.result, "steps": 7}))
+    assert "its result and its curve disagree" in refused(capsys, *add, good, folder)
+    result.unlink()
+    assert "not finished" in refused(capsys, *add, good, folder)
+    assert "not a run folder" in refused(capsys, *add, good, "nowhere")
+    assert "name a run" in refused(capsys, *add)
+    moved = folder.rename(tmp_path / "runs" / "moved")
+    assert "does not belong" in refused(capsys, *add, good, moved)
+    assert (archive.folder / "runs.jsonl").read_text() == before
+    (archive.folder / "runs.jsonl").write_text("{\n")
+    assert "must be put right first" in refused(capsys, *add, good)
+    assert "cannot write" in refused(capsys, "results", "add", good, "--to", good / "result.json")
+
+
+def test_an_interrupted_addition_is_made_good(archive, run):
+    """The curves are written first: what is left of a stop in between is written over."""
+    other = committed("copy-first-discrete-L300-lru")
+    rezip(archive, {run.name: run.curve, other.name: "half a cur"})
+    assert archive.add([other]) == {other.name: "added"}
+    assert archive.check() == []
+
+
+def test_show_prints_a_run_its_curve_or_an_output(capsys, run):
+    show = ("results", "show", "--runs", RESULTS)
+    assert call(*show, run.name[-16:]) == 0
+    assert json.loads(capsys.readouterr().out) == {**run.result, **run.extras}
+    assert call(*show, run.name, "--curve") == 0
+    assert capsys.readouterr().out == run.curve
+    assert call(*show, "hardware/yield-ladder") == 0
+    assert "spice" in json.loads(capsys.readouterr().out)
+    assert "give more of the name" in refused(capsys, *show, "parity")
+    assert "no run 'party'" in refused(capsys, *show, "party")
+    assert "no archive" in refused(capsys, "results", "show", "x", "--runs", RESULTS / "curves")
+
+
+def test_list_and_check_tell_what_does_not_count(archive, run, capsys):
+    folder = ("--runs", archive.folder)
+    assert call("results", "list", *folder) == 0
+    assert capsys.readouterr().out == f"{run.name}  accuracy 1.0000\n"
+    assert call("list", *folder, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == {run.name: {"accuracy": 1.0}}
+    value = line(archive)
+    value["result"]["test"]["accuracy"] = 0.75
+    rewrite(archive, value)
+    assert call("results", "list", *folder) == 0
+    assert "does not count: its line, or its curve" in capsys.readouterr().out
+    assert call("results", "check", *folder) == 1
+    assert capsys.readouterr().out.startswith(f"{run.name}: its line, or its curve")
+    (archive.folder / "runs.jsonl").write_text("{\n")
+    assert call("list", *folder) == 0
+    assert "runs.jsonl  damaged: line 1" in capsys.readouterr().out
