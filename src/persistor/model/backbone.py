@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import equinox as eqx
@@ -99,6 +100,8 @@ class Backbone(eqx.Module):
         key: Key,
     ):
         _check_sizes(inputs, outputs, cells, width)
+        if architecture.encoding == width:  # none means this: one model, one description
+            architecture = dataclasses.replace(architecture, encoding=None)
         encode, decode, *keys = jax.random.split(key, 2 + len(cells))
         norm = LayerNorm(width, architecture.norm_epsilon)
         of_decoder = outputs if architecture.decoder_hidden == "output" else width
