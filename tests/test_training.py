@@ -19,13 +19,13 @@ import pytest
 
 from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, train
 from persistor._tools.files import write_atomically
+from persistor.model.file import read_arrays, write_arrays
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
 from persistor.training import Trainer
-from persistor.training.checkpoint import load_arrays, save_arrays
 from persistor.training.schedule import annealed_epsilon, learning_rate
 
 RESULTS = Path(__file__).parents[1] / "results"
-SMALL = ModelSpec(("cmru",), state=3, width=16, encoding=16)
+SMALL = ModelSpec(("cmru",), state_size=3, width=16, encoding=16)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
 
 
@@ -39,7 +39,7 @@ def files(run):
     """The bytes that matter, without the times."""
     progress = [{k: v for k, v in line.items() if k != "seconds"} for line in run.progress()]
     result = {k: v for k, v in run.result.items() if k != "seconds"}
-    params, _ = load_arrays(run.best, eqx.filter(run.model(), eqx.is_array), run.experiment.hash)
+    params, _ = read_arrays(run.best, eqx.filter(run.model(), eqx.is_array), run.experiment.hash)
     leaves = [np.asarray(x).tobytes() for x in jax.tree.leaves(params)]
     return progress, result, leaves
 
@@ -272,7 +272,7 @@ whole = Experiment(Parity(), ModelSpec(epsilon=1, hold=2), TrainingSpec(clip=1))
 fraction = Experiment(Parity(), ModelSpec(epsilon=1.0, hold=2.0), TrainingSpec(clip=1.0))
 assert whole == fraction
 assert whole.name == fraction.name
-for wrong in (lambda: ModelSpec(state=1.5), lambda: TrainingSpec(steps=10.0)):
+for wrong in (lambda: ModelSpec(state_size=1.5), lambda: TrainingSpec(steps=10.0)):
     try:
         wrong()
     except PersistorError as error:
@@ -318,7 +318,7 @@ def test_different_experiments_have_different_names():
         (lambda: ModelSpec(("lru",), hold=10.0), "hold does not apply to lru; use bmru"),
         (lambda: ModelSpec(hold=-1.0), "from 0 on"),
         (lambda: ModelSpec(hold=float("nan")), "from 0 on"),
-        (lambda: ModelSpec(state=0), "at least 1"),
+        (lambda: ModelSpec(state_size=0), "at least 1"),
         (lambda: ModelSpec(encoding=3), "even"),
         (lambda: ModelSpec(dropout=1.0), "dropout"),
         (lambda: TrainingSpec(steps=0), "at least 1"),
@@ -347,10 +347,10 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
         run.best.write_bytes(good[:size])
         with pytest.raises(PersistorError, match="damaged"):
             run.model()
-    save_arrays(run.best, {"x": np.zeros(2)}, {"experiment": "someone else's"})
+    write_arrays(run.best, {"x": np.zeros(2)}, {"experiment": "someone else's"})
     with pytest.raises(PersistorError, match="another experiment"):
         run.model()
-    save_arrays(run.best, {"x": np.zeros(2)}, {"experiment": run.experiment.hash})
+    write_arrays(run.best, {"x": np.zeros(2)}, {"experiment": run.experiment.hash})
     with pytest.raises(PersistorError, match="different model"):
         run.model()
     run.best.unlink()

@@ -57,7 +57,7 @@ class Pictures(Task):
 
 def training(task: Task, *, batch: int, state: int, blocks: int = 1) -> Trainer:
     """The compiled pieces of training a CMRU model of the paper's width on a task."""
-    model = ModelSpec(("cmru",), state=state, blocks=blocks)
+    model = ModelSpec(("cmru",), state_size=state, blocks=blocks)
     return Trainer(Experiment(task, model, TrainingSpec(batch=batch)))
 
 

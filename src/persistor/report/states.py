@@ -52,7 +52,7 @@ def _watch(run: Run) -> dict[str, Any]:
     batch = spread(task.split("test"), EXAMPLES)
     traces = trace(model, batch)[:BLOCKS]
     names, inputs = _inputs(batch)
-    state, blocks, width = run.experiment.model.state, len(model.blocks), task.inputs
+    state, blocks, width = run.experiment.model.state_size, len(model.blocks), task.inputs
     left = [f"the first {UNITS} of {state} units"] * (state > UNITS)
     left += [f"the first {BLOCKS} of {blocks} blocks"] * (blocks > BLOCKS)
     left += [f"the first {len(names)} of {width} inputs of a step"] * (1 < len(names) < width)
