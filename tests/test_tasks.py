@@ -132,7 +132,7 @@ class Votes(eqx.Module):
 def test_a_task_of_your_own_trains_without_being_registered(tmp_path):
     task = Majority().with_length(5)
     assert (task, task.name) == (Majority(5), "Majority")
-    model = ModelSpec(("cmru",), state=2, width=8)
+    model = ModelSpec(("cmru",), state_size=2, width=8)
     run = Run.create(Experiment(task, model, TrainingSpec(steps=3, batch=4)), tmp_path)
     assert run.path.name.startswith("Majority-L5-cmru-")
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):

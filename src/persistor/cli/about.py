@@ -25,6 +25,7 @@ class List:
         """List everything."""
         from persistor.cells import CELLS
         from persistor.paper.budgets import budget
+        from persistor.reproduction.archive import RUNS, Archive
         from persistor.tasks import TASKS
         from persistor.training import Run, runs_folder
 
@@ -40,6 +41,10 @@ class List:
                 runs[path.name] = (Run.open(path).result or {}).get("test")
             except PersistorError as error:
                 damaged[path.name] = str(error)
+        archived, unread = Archive(folder).read()
+        runs |= {record.name: record.result.get("test") for record in archived}
+        runs = dict(sorted(runs.items()))
+        damaged |= {RUNS: "; ".join(unread)} if unread else {}
         if self.json:
             print(json.dumps({"cells": cells, "tasks": tasks, "runs": runs, "damaged": damaged}))
             return 0

@@ -204,7 +204,11 @@ def _task(task: str | Task, length: int | None) -> Task:
         if task not in TASKS:
             raise unknown("task", task, TASKS)
         task = TASKS[task]()
-    return task if length is None else task.with_length(length)
+    if length is None:
+        return task
+    if not task.length:
+        raise PersistorError(f"{task.name} has no single length; leave the length out")
+    return task.with_length(length)
 
 
 def _cells(cell: CellKind | Sequence[CellKind] | None) -> tuple[CellKind, ...]:

@@ -179,7 +179,6 @@ class Backbone(eqx.Module):
         *,
         lengths: Int[Array, "*b"] | None = None,
         encoding: Encoding | None = None,
-        engine: str = "auto",
         remat: bool = False,
         key: Key | None = None,
     ) -> tuple[Float[Array, "*b o"] | Float[Array, "*b t o"], Memory]:
@@ -210,7 +209,6 @@ class Backbone(eqx.Module):
                 lengths=lengths,
                 only_last=is_last and self.pooling is Pooling.LAST,
                 mean=mean_over(lengths) if is_last and self.pooling is Pooling.MEAN else None,
-                engine=engine,
                 key=keys[i + 1],
             )
             states.append(state)

@@ -87,7 +87,6 @@ class Block(eqx.Module):
         lengths: Int[Array, "*b"] | None = None,
         only_last: bool = False,
         mean: Mean | None = None,
-        engine: str = "auto",
         key: Key | None = None,
     ) -> tuple[Dense, Inexact[Array, "*b d"]]:
         """The block's outputs and the cell's last state.
@@ -100,7 +99,6 @@ class Block(eqx.Module):
             us,
             initial_state,
             lengths=lengths,
-            engine=engine,
             every=not only_last,
             key=None if key is None else jax.random.fold_in(key, DISTURBANCE),
         )

@@ -92,16 +92,7 @@ class LayerNorm(eqx.Module):
 
     def __call__(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
         """Normalise the last axis."""
-        if kernels.refusal(x, self.scale, self.shift) is None:
-            return kernels.layer_norm(x, self.scale, self.shift, self.epsilon)
-        return self.plain(x)
-
-    def plain(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
-        """The same in JAX alone."""
-        centred = x - x.mean(-1, keepdims=True)
-        variance = jnp.square(centred).mean(-1, keepdims=True)
-        normed = centred * jax.lax.rsqrt(variance + self.epsilon)
-        return normed * over(self.scale, x) + over(self.shift, x)
+        return kernels.layer_norm(x, self.scale, self.shift, self.epsilon)
 
 
 class MLP(eqx.Module):
@@ -148,9 +139,7 @@ def gated(
     if gate == "silu":
         one, other = jnp.split(x + over(bias, x), 2, axis=-1)
         return one * jax.nn.silu(other)
-    if kernels.refusal(x, bias) is None:
-        return kernels.glu(x, bias)
-    return jax.nn.glu(x + over(bias, x))
+    return kernels.glu(x, bias)
 
 
 def over(vector: Float[Array, " m"], x: Float[Array, "*s m"]) -> Float[Array, "... m"]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import read_json, write_json, writing
-from persistor.experiment import Experiment, ModelSpec, TrainingSpec
+from persistor.experiment import Experiment
+from persistor.model import PAPER, Architecture
 from persistor.paper import budgets
 from persistor.paper.tables import Row, Table, table, tables
 from persistor.reproduction.outcomes import at_full_budget, find_outcomes
@@ -31,16 +32,25 @@ def choose(names: Sequence[str], filters: tuple[str, ...]) -> list[Table]:
     return [table(name).only(filters) for name in names]
 
 
-def experiment_of(row: Row, seed: int = 0, budget: float = 1.0) -> Experiment:
-    """The experiment behind a row of a table, with a share of the paper's steps."""
+def experiment_of(
+    row: Row, seed: int = 0, budget: float = 1.0, architecture: Architecture = PAPER
+) -> Experiment:
+    """The experiment behind a row of a table, with a share of the paper's steps, in a reading."""
     if row.task not in TASKS:
         raise PersistorError(f"the task {row.task} is not in this version of persistor")
-    task = TASKS[row.task]()
-    if row.length is not None:
-        task = task.with_length(row.length)
-    model = ModelSpec(row.cells, row.state, row.blocks, epsilon=row.epsilon)
-    steps = max(1, round(budget * budgets.budget(row.task).steps))
-    return Experiment(task, model, TrainingSpec(steps=steps, anneal=row.anneal), seed)
+    return Experiment.of(
+        row.task,
+        cell=row.cells,
+        state_size=row.state,
+        blocks=row.blocks,
+        architecture=architecture,
+        length=row.length,
+        steps=max(1, round(budget * budgets.budget(row.task).steps)),
+        anneal=row.anneal,
+        search=False,
+        seed=seed,
+        epsilon=row.epsilon,
+    )
 
 
 def work_of(row: Row) -> float:
@@ -48,7 +58,9 @@ def work_of(row: Row) -> float:
     return float((row.length or 1) * row.blocks * (128 + row.state))
 
 
-def plan(chosen: Sequence[Table], seeds: int, budget: float) -> dict[Experiment, float]:
+def plan(
+    chosen: Sequence[Table], seeds: int, budget: float, architecture: Architecture = PAPER
+) -> dict[Experiment, float]:
     """The runs of some tables, each once, with what they weigh; all rows of a seed before the next.
 
     Tables share entries: sMNIST with 32 units and epsilon 1 stands in four of them.
@@ -58,7 +70,7 @@ def plan(chosen: Sequence[Table], seeds: int, budget: float) -> dict[Experiment,
     work: dict[Experiment, float] = {}
     for seed in range(seeds):
         for row in (row for part in chosen for row in part.rows):
-            experiment = experiment_of(row, seed, budget)
+            experiment = experiment_of(row, seed, budget, architecture)
             work[experiment] = work_of(row) * experiment.training.steps
     return work
 

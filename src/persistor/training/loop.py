@@ -168,8 +168,8 @@ def train(
     """Train a run to its end, from wherever it is; its result, or none if asked to stop before.
 
     An experiment is trained in its folder below `runs` (./runs by default). A finished run is not
-    computed again. `remat` trades time for memory (see `Backbone`). The state is saved every so
-    many seconds, and whenever training stops.
+    computed again. The state is saved every so many seconds, and whenever training stops.
+    `remat` trades time for memory (see `Backbone`).
     """
     if isinstance(run, Experiment):
         run = Run.create(run, runs_folder(runs))
