@@ -12,12 +12,7 @@ FILES = sorted(
 # Of the machine, not of persistor: replaced to try its moods.
 OUTSIDE = ("time", "os", "sys", "socket", "urllib", "http", "shutil.which", "importlib.util")
 # To be freed of their replacements by those who write them now.
-PENDING = {
-    "research/parity_readings.py",
-    "research/readings.py",
-    "tests/test_kernels.py",
-    "tests/test_results.py",
-}
+PENDING = {"tests/test_kernels.py", "tests/test_results.py"}
 
 
 def imported_modules(tree):
