@@ -38,7 +38,7 @@ def experiment(**changes):
 def files(run):
     """The bytes that matter, without the times."""
     progress = [{k: v for k, v in line.items() if k != "seconds"} for line in run.progress()]
-    result = {k: v for k, v in run.result.items() if k != "seconds"}
+    result = {k: v for k, v in run.result.items() if k not in ("seconds", "provenance")}
     params, _ = read_arrays(run.best, eqx.filter(run.model(), eqx.is_array), run.experiment.hash)
     leaves = [np.asarray(x).tobytes() for x in jax.tree.leaves(params)]
     return progress, result, leaves

@@ -170,7 +170,10 @@ class Reproduce:
 class Compare:
     """Show ours beside the paper's numbers, from runs that are there; nothing is trained.
 
-    Example: persistor compare parity --runs results --format markdown
+    Examples:
+
+      persistor compare parity --runs results --format markdown
+      persistor compare parity --runs results --provenance
     """
 
     names: Annotated[
@@ -184,6 +187,13 @@ class Compare:
     only: Only = ()
     architecture: ArchitectureName = "paper"
     set: Changes = ()
+    provenance: Annotated[
+        bool,
+        arg(
+            help="Also say where each value comes from: versions, engine, processor, seconds, and "
+            "the command that repeats the run."
+        ),
+    ] = False
     runs: Runs = None
     format: Format = "text"
     json: Json = False
@@ -202,6 +212,7 @@ class Compare:
             self.json,
             empty=bool(self.names),
             architecture=chosen_architecture(self.architecture, self.set),
+            origins=self.provenance,
         )
         return 0
 
@@ -308,10 +319,11 @@ def show_comparisons(
     seeds: int | None = None,
     empty: bool = True,
     architecture: Any = None,
+    origins: bool = False,
 ) -> None:
     """Print tables beside the paper's; runs that are not to be trusted are named."""
     from persistor.model import PAPER
-    from persistor.reproduction.comparison import FORMATS, compare
+    from persistor.reproduction.comparison import FORMATS, compare, provenance
     from persistor.reproduction.outcomes import find_outcomes
 
     outcomes, problems = find_outcomes(folder)
@@ -322,8 +334,20 @@ def show_comparisons(
     ]
     shown = [c for c in compared if empty or any(entry.values for entry in c.entries)]
     if as_json:
-        print(json.dumps({"tables": [c.to_json() for c in shown]}))
+        extra = [{"provenance": provenance(c)} if origins else {} for c in shown]
+        tables = [{**c.to_json(), **more} for c, more in zip(shown, extra, strict=True)]
+        print(json.dumps({"tables": tables}))
     else:
-        print("\n\n".join(map(FORMATS[format], shown)) or f"no run of the paper's in {folder}")
+        texts = [
+            FORMATS[format](c) + (_origins(provenance(c), format) if origins else "") for c in shown
+        ]
+        print("\n\n".join(texts) or f"no run of the paper's in {folder}")
     for problem in problems:
         print(problem, file=sys.stderr)
+
+
+def _origins(found: dict[str, dict[str, str]], format: str) -> str:
+    """Where values come from, a line each, to stand under their table."""
+    start = {"text": "\n  ", "markdown": "\n- ", "latex": "\n% "}[format]
+    lines = [f"{label}: {origin}" for label, runs in found.items() for origin in runs.values()]
+    return ("\n" if format == "markdown" else "") + "".join(start + line for line in lines)

@@ -17,6 +17,7 @@ from persistor.paper.tables import SEEDS, Published, Row, Table
 from persistor.reproduction.outcomes import Outcome, at_full_budget
 from persistor.reproduction.plan import experiment_of
 from persistor.tasks import TASKS
+from persistor.training.provenance import describe
 
 FEWEST_TESTED = 2_000  # examples in the smallest test set whose entries may be guesses
 GOOD = ("inside", "at chance", "better")  # verdicts that are no worse than the paper
@@ -30,6 +31,7 @@ class Entry:
     values: tuple[float, ...]
     budget: float | None  # share of the paper's steps; none where nothing was run
     version: str | None = None  # of the data, where it is not the paper's
+    outcomes: tuple[Outcome, ...] = ()  # that the values are of
 
     @property
     def ours(self) -> Published | None:
@@ -214,7 +216,21 @@ def _entry(
         tuple(o.value for o in chosen),
         steps / full,
         version if version not in ("", speech.PUBLISHED) else None,
+        tuple(chosen),
     )
+
+
+def provenance(comparison: Comparison) -> dict[str, dict[str, str]]:
+    """Where every measured value of a table comes from, by entry and by run."""
+    return {
+        comparison.table.label(entry.row): {
+            outcome.experiment.name: describe(outcome.experiment, outcome.record.result)
+            for outcome in entry.outcomes
+            if outcome.record is not None
+        }
+        for entry in comparison.entries
+        if entry.values
+    }
 
 
 def _kind(outcome: Outcome) -> tuple[int, str]:

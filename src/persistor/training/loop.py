@@ -27,6 +27,7 @@ from persistor.model.file import read_arrays, save, write_arrays
 from persistor.paper.budgets import budget
 from persistor.tasks import Split
 from persistor.training.evaluation import evaluate, length_of, predict, sampled_indices, scores_at
+from persistor.training.provenance import Stopwatch, provenance
 from persistor.training.run import Run, runs_folder
 from persistor.training.schedule import annealed_epsilon, learning_rate, optimiser
 
@@ -176,18 +177,24 @@ def train(
     if run.result is not None:
         return run.result
     with run.locked():
+        began = time.monotonic()
         trainer = Trainer(run.experiment, remat=remat)
-        state, standing = _resume(run, trainer)
+        state, standing, stopwatch = _resume(run, trainer)
+        stopwatch.add("prepare", time.monotonic() - began)
+        compiled = False
         best: Backbone | None = None
         saved = time.monotonic()
         while not _over(standing, run.experiment):
             began = time.monotonic()
             spec = run.experiment.training
             steps = min(spec.evaluate_every, spec.steps - standing.step)
-            state, loss = trainer.advance(state, steps)
+            with stopwatch.phase("train" if compiled else "compile"):
+                state, loss = trainer.advance(state, steps)
             if not math.isfinite(loss):
                 raise PersistorError(_diverged(run, standing.step, steps))
-            model, metric = trainer.validate(state)
+            with stopwatch.phase("evaluate" if compiled else "compile"):
+                model, metric = trainer.validate(state)
+            compiled = True
             previous = standing
             standing = _judge(trainer, previous, steps, metric, time.monotonic() - began)
             if standing.best_step == standing.step:
@@ -203,23 +210,23 @@ def train(
             )
             stopping = should_stop()
             if stopping or time.monotonic() - saved > save_every or _over(standing, run.experiment):
-                _save(run, state, standing, best)
+                _save(run, state, standing, stopwatch, best)
                 best, saved = None, time.monotonic()
             if stopping:
                 return None
-        return _conclude(run, standing)
+        return _conclude(run, standing, stopwatch)
 
 
-def _resume(run: Run, trainer: Trainer) -> tuple[State, Standing]:
+def _resume(run: Run, trainer: Trainer) -> tuple[State, Standing, Stopwatch]:
     """Where the run was left, or its start."""
     if not run.latest.exists():
         run.rewind(0)
-        return trainer.start(), Standing()
+        return trainer.start(), Standing(), Stopwatch()
     like = eqx.filter_eval_shape(trainer.start)
     state, metadata = read_arrays(run.latest, like, run.experiment.hash)
     standing = Standing(**metadata["standing"])
     run.rewind(standing.step)
-    return state, standing
+    return state, standing, Stopwatch.resumed(metadata.get("stopwatch"), standing.seconds)
 
 
 def _judge(
@@ -270,7 +277,9 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
     return line if epsilon is None else {**line, "epsilon": float(epsilon)}
 
 
-def _save(run: Run, state: State, standing: Standing, best: Backbone | None) -> None:
+def _save(
+    run: Run, state: State, standing: Standing, stopwatch: Stopwatch, best: Backbone | None
+) -> None:
     """Save the best weights if they are new, then the state that knows of them.
 
     Killed in between, the run goes on from the older state and finds the same best again.
@@ -283,16 +292,21 @@ def _save(run: Run, state: State, standing: Standing, best: Backbone | None) -> 
             step=standing.best_step,
             metric=standing.best_metric,
         )
-    metadata = {"experiment": run.experiment.hash, "standing": asdict(standing)}
+    metadata = {
+        "experiment": run.experiment.hash,
+        "standing": asdict(standing),
+        "stopwatch": asdict(stopwatch),
+    }
     write_arrays(run.latest, state, metadata)
 
 
-def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
+def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, Any]:
     """Test the best weights and write the result."""
     task = run.experiment.task
     metric = task.objective.metric
     began = time.monotonic()
-    value = evaluate(run.model(), task.split("test"), task.objective)
+    with stopwatch.phase("test"):
+        value = evaluate(run.model(), task.split("test"), task.objective)
     result = {
         "experiment": run.experiment.to_json(),
         "run": run.path.name,
@@ -305,6 +319,7 @@ def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
     }
     if run.experiment.training.search:
         result["restarts"] = standing.restarts
+    result["provenance"] = provenance(run.experiment, stopwatch)
     run.finish(result)
     return result
 
