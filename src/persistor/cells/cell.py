@@ -8,13 +8,15 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from persistor import kernels
 from persistor._tools.errors import PersistorError
+from persistor._tools.options import Option
 from persistor.arrays import Array, Bool, Float, Inexact, Int, Key
 from persistor.kernels.engine import runs_natively
 from persistor.nn.layers import Linear
-from persistor.nn.sequence import Dense, Indexed, Sequence
+from persistor.nn.sequence import Dense, Indexed, Sequence, as_sequence
 from persistor.recurrence.native import fused_unroll
 from persistor.recurrence.transition import Transition
 from persistor.recurrence.unroll import composed, unroll
@@ -29,14 +31,21 @@ class Cell(eqx.Module):
     Everything else follows from these and is final. Leading axes of the input are free: a single
     sequence (t, m) and a batch (b, t, m) both work.
 
-    A cell may name a native `kernel` that computes `gate` and the recurrence in one pass, and then
-    says with `kernel_parameters` what the kernel needs besides projections.
+    Settings beyond the two sizes are declared as `options` and are arguments of the constructor by
+    the same names. A cell may name a native `kernel` that computes `gate` and the recurrence in one
+    pass, and then says with `kernel_parameters` what the kernel needs besides projections.
     """
 
     state_dtype: ClassVar[jnp.dtype] = jnp.dtype("float32")
     kernel: ClassVar[str | None] = None
+    options: ClassVar[tuple[Option, ...]] = ()
     project: eqx.AbstractVar[Linear]
     state_size: eqx.AbstractVar[int]
+
+    @property
+    def input_size(self) -> int:
+        """The width of the inputs."""
+        return self.project.weight.shape[0]
 
     @abstractmethod
     def gate(self, p: Float[Array, "*s p"]) -> Transition:
@@ -151,7 +160,7 @@ class Cell(eqx.Module):
 
     def __call__(
         self,
-        x: Float[Array, "*b t m"] | Sequence,
+        x: Float[Array, "*b t m"] | np.ndarray | Sequence,
         initial_state: Inexact[Array, "*b d"] | None = None,
         *,
         lengths: Int[Array, "*b"] | None = None,
@@ -162,7 +171,7 @@ class Cell(eqx.Module):
         `initial_state` is the state to begin with (zeros by default). Feed the last state of one
         chunk into the next, and the chunks equal the whole. `lengths` and `resets` as in `unroll`.
         """
-        inputs = x if isinstance(x, Dense | Indexed) else Dense(x)
+        inputs = as_sequence(x, self.input_size)
         states, last = self.states(inputs, initial_state, lengths=lengths, resets=resets)
         return self.read(states, inputs), last
 

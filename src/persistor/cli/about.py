@@ -24,11 +24,15 @@ class List:
     def run(self) -> int:
         """List everything."""
         from persistor.cells import CELLS
+        from persistor.paper.budgets import budget
         from persistor.tasks import TASKS
         from persistor.training import Run, runs_folder
 
         cells = {name: (kind.__doc__ or "").split("\n")[0] for name, kind in CELLS.items()}
-        tasks = {name: {"summary": t.summary, "steps": t.steps} for name, t in TASKS.items()}
+        tasks = {
+            name: {"summary": kind.summary, "steps": budget(name).steps}
+            for name, kind in TASKS.items()
+        }
         folder = runs_folder(self.runs)
         runs, damaged = {}, {}
         for path in sorted(description.parent for description in folder.glob("*/experiment.json")):

@@ -62,12 +62,11 @@ def bring_data(name: str | None) -> None:
     with Counter(f"fetching {name}") as count:
         fetch(DATASETS[name], count)
     with Counter(f"reading {name}") as count:
-        READERS[name](count)
+        READERS[name](DATASETS[name], count)
 
 
 def open_run(where: Path, runs: Path | None):
     """The run at a path, or with that name below the runs folder."""
-    from persistor.training import Run, runs_folder
+    from persistor.training import Run, find_run
 
-    below = runs_folder(runs) / where
-    return Run.open(below if not where.exists() and below.exists() else where)
+    return Run.open(find_run(where, runs))

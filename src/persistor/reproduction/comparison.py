@@ -14,6 +14,7 @@ from persistor.data import speech
 from persistor.experiment import Experiment
 from persistor.paper.tables import SEEDS, Published, Row, Table
 from persistor.reproduction.outcomes import Outcome, at_full_budget
+from persistor.reproduction.plan import experiment_of
 from persistor.tasks import TASKS
 
 FEWEST_TESTED = 2_000  # examples in the smallest test set whose entries may be guesses
@@ -173,19 +174,19 @@ def compare(
 def _as_published(experiment: Experiment) -> Experiment:
     """The experiment as a row has it: seed 0, the paper's steps, its version of the data."""
     task: Any = experiment.task
-    if hasattr(task, "version"):
+    if task.version:
         task = dataclasses.replace(task, version=speech.PUBLISHED)
     return dataclasses.replace(at_full_budget(experiment), task=task, seed=0)
 
 
 def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | None) -> Entry:
     try:
-        found = by_row.get(_as_published(row.experiment()), [])
+        found = by_row.get(_as_published(experiment_of(row)), [])
     except PersistorError:  # a task that is not registered
         return Entry(row, (), None)
-    full = row.experiment().training.steps
+    full = experiment_of(row).training.steps
     if budget is not None:
-        steps = row.experiment(budget=budget).training.steps
+        steps = experiment_of(row, budget=budget).training.steps
         found = [o for o in found if o.experiment.training.steps == steps]
     found = [o for o in found if o.experiment.training.steps <= full]  # longer is no measure of it
     if not found:
@@ -204,7 +205,7 @@ def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | No
 
 def _kind(outcome: Outcome) -> tuple[int, str]:
     """What outcomes must share to stand in one entry: steps, and the version of the data."""
-    return outcome.experiment.training.steps, getattr(outcome.experiment.task, "version", "")
+    return outcome.experiment.training.steps, outcome.experiment.task.version
 
 
 def _budget(entry: Entry) -> str:

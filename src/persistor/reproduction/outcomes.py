@@ -9,6 +9,7 @@ from pathlib import Path
 
 from persistor._tools.errors import PersistorError
 from persistor.experiment import Experiment
+from persistor.paper.budgets import budget
 from persistor.training import Run
 
 
@@ -36,7 +37,7 @@ def find_outcomes(folder: Path) -> tuple[list[Outcome], list[str]]:
 
 def at_full_budget(experiment: Experiment) -> Experiment:
     """The same experiment with the paper's steps."""
-    training = dataclasses.replace(experiment.training, steps=experiment.task.steps)
+    training = dataclasses.replace(experiment.training, steps=budget(experiment.task.name).steps)
     return dataclasses.replace(experiment, training=training)
 
 
