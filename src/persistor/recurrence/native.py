@@ -204,7 +204,7 @@ class Recurrence(Kernel):
             given, *kept, *cotangents
         )
         (of_cell,) = pull(of_parameters[0])
-        return (*jax.tree.leaves(of_cell), *of_inputs, jnp.zeros((1, 0)), of_state)
+        return (*jax.tree.leaves(of_cell), *of_inputs, _absent(jnp.float32), of_state)
 
 
 def _with_parameters(cell: Gated, inputs: Operands) -> Operands:
