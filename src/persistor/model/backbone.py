@@ -250,10 +250,6 @@ class Backbone(eqx.Module):
         """The same model with every cumulative cell at this epsilon (which may be traced)."""
         return eqx.tree_at(_epsilons, self, [epsilon] * len(_epsilons(self)))
 
-    def trainable(self) -> Backbone:
-        """A filter for `equinox.partition`: true on what is learned, false on what is constant."""
-        return jax.tree.map(eqx.is_inexact_array, self)
-
 
 def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float[Array, "..."]:
     """A count, of all sequences or of each, as a factor of what has a last axis of features."""

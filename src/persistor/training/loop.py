@@ -78,7 +78,7 @@ class Trainer:
         self.key = jax.random.fold_in(jax.random.key(experiment.seed), 1)
         self.optimiser = optimiser(self.spec)
         model = experiment.build()
-        self.trainable = model.trainable()
+        self.trainable = jax.tree.map(eqx.is_inexact_array, model)
         self.blank, self.frozen = eqx.partition(model, self.trainable)
         self.encoding = model.encode_positions(length_of(self.train_split))
         self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
