@@ -21,7 +21,7 @@ from persistor.kernels import library
 from persistor.model.file import read_arrays, write_arrays
 from persistor.reproduction.archive import Archive
 from persistor.tasks import TASKS, CopyFirstDiscrete, KWSDigits, Parity, own_task
-from persistor.training.loop import State, Trainer
+from persistor.training.loop import Checkpoint, Trainer
 from persistor.training.provenance import MISSING, command, describe
 
 SMALL = ModelSpec(state_size=2, width=8, encoding=8)
@@ -177,7 +177,7 @@ def saved_stopwatch(run):
     return checkpoint(run)[1]["stopwatch"]
 
 
-def checkpoint(run) -> tuple[State, dict]:
+def checkpoint(run) -> tuple[Checkpoint, dict]:
     return read_arrays(run.latest, Trainer(run.experiment).start(), run.experiment.hash)
 
 
