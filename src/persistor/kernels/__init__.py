@@ -2,8 +2,10 @@
 
 `recurrence.h` and `pointwise.h` are the mathematics on vectors of eight floats (`vectors.h`);
 `unroll.cc` and `pointwise.cc` bind it to XLA with `calls.h`. `loader` finds and loads what was
-compiled; `pointwise` is the layer norm and the gated linear unit as differentiable functions. The
-recurrence as one is `persistor.recurrence.native`.
+compiled, and `proof` calls each kernel once to see that it works here. `engine` is the choice
+between native code and plain JAX, and `derivatives` makes native code differentiable in every way;
+`pointwise` are the layer norm and the gated linear unit. The recurrence is
+`persistor.recurrence.native`.
 """
 
 from persistor.kernels.loader import library, refusal

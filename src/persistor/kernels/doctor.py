@@ -19,6 +19,7 @@ def examine() -> dict[str, str | int]:
     return {
         "engine": engine,
         "reason": reason,
+        "kernels": proven(),
         "backend": jax.default_backend(),
         "cores": processors(),
         "machine": f"{platform.machine()}, {platform.system()}",
@@ -35,3 +36,10 @@ def engine_here() -> tuple[str, str]:
     if library.variant is None:
         return "sequential", f"{library.reason}; install a compiler, then persistor again"
     return f"native ({library.variant})", library.reason
+
+
+def proven() -> str:
+    """The kernels that were called once and gave what plain JAX gives."""
+    if jax.default_backend() != "cpu":
+        return "none: they run on CPUs"
+    return ", ".join(f"{kernel} proven" for kernel in kernels.library().proven) or "none"

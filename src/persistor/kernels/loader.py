@@ -1,4 +1,4 @@
-"""The compiled kernels: found, chosen by what the processor can do, and made known to XLA."""
+"""The compiled kernels: found, chosen by what the processor can do, made known to XLA, proven."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import functools
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import version
 from pathlib import Path
 
 import jax
@@ -13,45 +14,53 @@ import jax.numpy as jnp
 
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array
-
-RECURRENCES = {  # how many projections and parameters a unit has
-    "cmru": (2, 2),
-    "alpha_cmru": (3, 1),
-    "positive_cmru": (1, 3),
-    "ladder": (1, 2),
-    "mingru": (2, 0),
-    "lru": (2, 3),
-}
-KERNELS = (*RECURRENCES, "norm", "glu")
+from persistor.kernels.proof import KERNELS, prove
 
 
 @dataclass(frozen=True)
 class Library:
-    """Which variant of the kernels is loaded, if any, and why."""
+    """Which variant of the kernels is loaded, if any, why, and which kernels were proven."""
 
     variant: str | None
     reason: str
+    proven: tuple[str, ...] = ()
+
+
+def library() -> Library:
+    """The kernels that were compiled with this package, loaded once."""
+    return load(Path(__file__).parent)
 
 
 @functools.cache
-def library() -> Library:
-    """Load the kernels, once."""
-    portable = _compiled("_portable")
+def load(folder: Path) -> Library:
+    """Load the kernels in a folder; those that do not work are as good as absent."""
+    portable = _compiled(folder, "_portable")
     if portable is None:
         return Library(None, "not compiled: there was no C++ compiler when this was installed")
     try:
         chosen, variant, reason = ctypes.CDLL(str(portable)), "portable", "no AVX2 here"
-        avx2 = _compiled("_avx2")
+        avx2 = _compiled(folder, "_avx2")
         if avx2 is not None and chosen.supports_avx2():
             chosen, variant, reason = ctypes.CDLL(str(avx2)), "avx2", "this processor has AVX2"
     except OSError as error:
         return Library(None, f"the compiled kernels do not load: {error}")
+    try:
+        _register(chosen)
+        prove()
+    except Exception as error:  # whatever it is, plain JAX can do without the kernels
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        jaxlib = version("jaxlib")
+        return Library(None, f"the compiled kernels fail with jaxlib {jaxlib}: {first_line}")
+    return Library(variant, reason, KERNELS)
+
+
+def _register(compiled: ctypes.CDLL) -> None:
+    """Make every kernel known to XLA."""
     for kernel in KERNELS:
         for way in ("forward", "backward"):
             symbol = f"{kernel}_{way}"
-            capsule = jax.ffi.pycapsule(getattr(chosen, symbol))
+            capsule = jax.ffi.pycapsule(getattr(compiled, symbol))
             jax.ffi.register_ffi_target(f"persistor_{symbol}", capsule, platform="cpu")
-    return Library(variant, reason)
 
 
 def require() -> None:
@@ -74,8 +83,7 @@ def refusal(*arrays: Array) -> str | None:
     return None
 
 
-def _compiled(variant: str) -> Path | None:
+def _compiled(folder: Path, variant: str) -> Path | None:
     """The compiled file of a variant."""
-    folder = Path(__file__).parent
     paths = (folder / f"{variant}{suffix}" for suffix in EXTENSION_SUFFIXES)
     return next((path for path in paths if path.exists()), None)

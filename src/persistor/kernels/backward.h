@@ -1,0 +1,422 @@
+// The recurrence backward: gradients of all that a call is given, from the checkpoints.
+
+#pragma once
+
+#include "unroller.h"
+
+namespace persistor {
+
+// Cotangents as JAX has them: of a complex number, dL/dreal - i dL/dimaginary.
+struct Cotangents {
+  const float* checkpoints;       // from the forward pass
+  const float* states = nullptr;  // (groups, batch, steps, units), or null
+  const float* last;              // (groups, batch, units)
+};
+
+struct Gradients {
+  float* dense = nullptr;  // (groups, batch, steps, p), or null
+  float *rows = nullptr, *offsets = nullptr, *gain = nullptr, *shift = nullptr;  // with groups
+  float* parameters;       // (groups, q, units)
+  float* first;            // (groups, batch, units)
+};
+
+// Sums over the sequences of a group: part 0 adds into the result, the others into memory of their
+// own, and then they are added up in order.
+class Sum {
+ public:
+  Sum(float* result, int64_t size, int64_t groups, int64_t parts)
+      : result_(result), size_(size), groups_(groups), parts_(parts) {
+    if (result && parts > 1) others_.reset(new float[groups * (parts - 1) * size]);
+  }
+  float* of(const Share& share) const {
+    if (!result_) return nullptr;
+    if (share.part == 0) return result_ + share.group * size_;
+    return others_.get() + (share.group * (parts_ - 1) + share.part - 1) * size_;
+  }
+  // Adds up the `slice`-th of `slices` pieces of every group.
+  void add_up(int64_t slice, int64_t slices) const {
+    if (!others_) return;
+    const int64_t begin = size_ * slice / slices, end = size_ * (slice + 1) / slices;
+    for (int64_t group = 0; group < groups_; ++group) {
+      float* to = result_ + group * size_;
+      for (int64_t part = 0; part < parts_ - 1; ++part) {
+        const float* from = others_.get() + (group * (parts_ - 1) + part) * size_;
+        for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+      }
+    }
+  }
+
+ private:
+  float* result_;
+  int64_t size_, groups_, parts_;
+  std::unique_ptr<float[]> others_;
+};
+
+struct Sums {
+  Sum rows, offsets, shift, parameters;
+  // The derivative of the gain at each step, one number a block of units: by sequence, or with a
+  // table by part and value. Few values meet each (value, position), so they are added at the end.
+  std::vector<float> gain;
+  int64_t gain_rows;  // of a group
+
+  template <class Cell>
+  static Sums of(const Inputs& in, const Division& by, const Gradients& out) {
+    const int64_t p = Cell::projections * in.units;
+    const int64_t rows = by.table ? by.parts * in.values : in.batch;
+    return {Sum(out.rows, in.values * p, in.groups, by.parts),
+            Sum(out.offsets, in.steps * p, in.groups, by.parts),
+            Sum(out.shift, p, in.groups, by.parts),
+            Sum(out.parameters, Cell::parameters * in.units, in.groups, by.parts),
+            std::vector<float>(out.gain ? by.blocks * in.groups * rows * in.steps : 0),
+            rows};
+  }
+  float* gain_of(const Inputs& in, int64_t block, int64_t group, int64_t row) {
+    return gain.data() + ((block * in.groups + group) * gain_rows + row) * in.steps;
+  }
+};
+
+template <class Cell>
+class Backward : Unroller<Cell> {
+  using Base = Unroller<Cell>;
+  using Base::J, Base::Q, Base::S, Base::in_, Base::by_, Base::share_, Base::h_, Base::a_,
+      Base::p_, Base::q_, Base::rows_, Base::offsets_, Base::gain_;
+
+ public:
+  using Base::strips;
+  static constexpr bool backwards = true;
+
+  Backward(const Inputs& in, const Division& by, int64_t task, int64_t turn,
+           const Cotangents& given, const Gradients& out, Sums& sums)
+      : Base(in, by, task, turn), given_(given), out_(out), sums_(sums), drows_(sums.rows.of(share_)),
+        doffsets_(sums.offsets.of(share_)), dshift_(sums.shift.of(share_)),
+        dparameters_(sums.parameters.of(share_)), g_(S), incoming_(S), da_(in.chunk * S),
+        dd_(in.chunk * S), dp_(in.chunk * J), dq_(Q),
+        dtable_(this->table_.size()) {
+    clear(drows_, in_.values);
+    clear(doffsets_, in_.steps);
+    clear(dshift_, 1);
+  }
+
+  void open(int64_t t0, int64_t n) {
+    if (!by_.table) return;
+    this->fill_table(t0, n);
+    std::fill(dtable_.begin(), dtable_.end(), 0.0f);
+  }
+  void close(int64_t t0, int64_t n) {
+    if (by_.table) empty_table(t0, n);
+  }
+  void finish() const {
+    for (int j = 0; j < Q; ++j) add_lanes(dq_.lanes(j), dparameters_ + j * in_.units + share_.unit);
+  }
+
+  void step(int64_t s, int64_t c, int64_t t0, int64_t n) {
+    const Strip strip = this->strip(s);
+    const int64_t units = in_.units, at = this->sequence(strip.first), chunks = in_.chunks();
+    const bool is_last = c == chunks - 1;
+    float* carry = out_.first + at * units * S;
+    this->load(is_last ? given_.last + at * units * S : carry, units, strip, g_[0], -1.0f);
+    if (!given_.states && !this->any_before_end(strip, t0)) {
+      if (is_last) this->store(g_[0], strip, carry, units, -1.0f);
+      if (in_.dense) clear_dense(strip, t0, n);
+      return;
+    }
+    const float* before = given_.checkpoints + (at * chunks + c) * units * S;
+    this->load(before, chunks * units, strip, h_[0]);
+    if (this->is_plain(strip)) {
+      with_vectors(strip.vectors, [&](auto vectors) { step_plain<vectors>(strip, t0, n); });
+      return this->store(g_[0], strip, carry, units, -1.0f);
+    }
+    this->transitions(strip, t0, n);
+    this->unroll(strip, n);
+    unroll_backwards(strip, t0, n);
+    this->store(g_[0], strip, carry, units, -1.0f);
+    this->mask(strip, t0, n, da_, dd_, 0.0f);
+    if (by_.table) {
+      add_to_table(strip, n);
+    } else {
+      gradient(strip, n);
+      scatter(strip, t0, n, false);
+    }
+  }
+
+ private:
+  const Cotangents& given_;
+  const Gradients& out_;
+  Sums& sums_;
+  float *drows_, *doffsets_, *dshift_, *dparameters_;
+  Rows g_, incoming_, da_, dd_, dp_, dq_;
+  std::vector<float> dtable_;
+
+  void clear(float* sum, int64_t rows) const {
+    if (!sum) return;
+    for (int64_t i = 0; i < rows * J; ++i) {
+      std::fill_n(sum + i * in_.units + share_.unit, share_.width, 0.0f);
+    }
+  }
+
+  // Sets `to` to the sum over the sequences that lie side by side in the lanes.
+  void add_lanes(const float* lanes, float* to) const {
+    std::fill_n(to, share_.width, 0.0f);
+    for (int64_t s = 0; s < by_.count; ++s) {
+      for (int64_t u = 0; u < share_.width; ++u) to[u] += lanes[s * share_.width + u];
+    }
+  }
+
+  // A chunk of a plain strip: its states again, then backwards, gradients straight to where they
+  // belong.
+  template <int N>
+  void step_plain(const Strip& strip, int64_t t0, int64_t n) {
+    this->template unroll_plain<N>(
+        strip, t0, n, [&](int64_t i, int v, V kept, const V* h) PERSISTOR_LAMBDA {
+          if (Cell::keeps) a_[i][v] = kept;
+          for (int part = 0; part < S; ++part) h_[(i + 1) * S + part][v] = h[part];
+        });
+    const int64_t at = this->sequence(strip.first) * in_.steps + t0, stride = this->stride();
+    const float* row = this->dense_row(strip, t0);
+    const float* cotangent =
+        given_.states ? given_.states + (at * in_.units + share_.unit) * S : nullptr;
+    float* to = out_.dense + at * stride + share_.unit;
+    V g[N][S], q[N][Q + 1], dq[N][Q + 1];
+    for (int v = 0; v < N; ++v) {
+      for (int part = 0; part < S; ++part) g[v][part] = g_[part][v];
+      for (int j = 0; j < Q; ++j) {
+        q[v][j] = q_[j][v];
+        dq[v][j] = dq_[j][v];
+      }
+    }
+    for (int64_t i = n - 1; i >= 0; --i) {
+      for (int v = 0; v < N; ++v) {
+        V p[J], a[S], d[S], h[S], da[S], dd[S], dp[J];
+        if (cotangent) {
+          get_state<S>(cotangent + (i * in_.units + v * kWidth) * S, h, -1.0f);
+          for (int part = 0; part < S; ++part) g[v][part] += h[part];
+        }
+        this->get_projections(row + i * stride, v, p);
+        const V kept = Cell::keeps ? a_[i][v] : Cell::costly(p);
+        Cell::gate(p, q[v], kept, a, d);
+        for (int part = 0; part < S; ++part) h[part] = h_[i * S + part][v];
+        Cell::retreat(a, h, g[v], da, dd);
+        Cell::gradient(p, q[v], kept, da, dd, dp, dq[v]);
+        for (int j = 0; j < J; ++j) put(to + i * stride + j * in_.units + v * kWidth, dp[j]);
+      }
+    }
+    for (int v = 0; v < N; ++v) {
+      for (int part = 0; part < S; ++part) g_[part][v] = g[v][part];
+      for (int j = 0; j < Q; ++j) dq_[j][v] = dq[v][j];
+    }
+  }
+
+  // From the derivative g_ with respect to the last state: those with respect to every decay and
+  // drive, and to the state before them.
+  void unroll_backwards(const Strip& strip, int64_t t0, int64_t n) {
+    with_vectors(strip.vectors,
+                 [&](auto vectors) { unroll_backwards_vectors<vectors>(strip, t0, n); });
+  }
+  template <int N>
+  void unroll_backwards_vectors(const Strip& strip, int64_t t0, int64_t n) {
+    const int64_t at = this->sequence(strip.first);
+    V g[N][S];
+    for (int part = 0; part < S; ++part) {
+      for (int v = 0; v < N; ++v) g[v][part] = g_[part][v];
+    }
+    for (int64_t i = n - 1; i >= 0; --i) {
+      if (given_.states) {
+        const float* from = given_.states + (at * in_.steps + t0 + i) * in_.units * S;
+        this->load(from, in_.steps * in_.units, strip, incoming_[0], -1.0f);
+        for (int part = 0; part < S; ++part) {
+          for (int v = 0; v < N; ++v) g[v][part] += incoming_[part][v];
+        }
+      }
+      for (int v = 0; v < N; ++v) {
+        V a[S], h[S], da[S], dd[S];
+        for (int part = 0; part < S; ++part) {
+          a[part] = a_[i * S + part][v];
+          h[part] = h_[i * S + part][v];
+        }
+        Cell::retreat(a, h, g[v], da, dd);
+        for (int part = 0; part < S; ++part) {
+          da_[i * S + part][v] = da[part];
+          dd_[i * S + part][v] = dd[part];
+        }
+      }
+    }
+    for (int part = 0; part < S; ++part) {
+      for (int v = 0; v < N; ++v) g_[part][v] = g[v][part];
+    }
+  }
+
+  void gradient(const Strip& strip, int64_t n) {
+    V q[Q + 1], p[J], da[S], dd[S], dp[J], dq[Q + 1];
+    for (int64_t v = 0; v < strip.vectors; ++v) {
+      for (int j = 0; j < Q; ++j) {
+        q[j] = q_[j][v];
+        dq[j] = dq_[j][v];
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        for (int j = 0; j < J; ++j) p[j] = p_[i * J + j][v];
+        for (int part = 0; part < S; ++part) {
+          da[part] = da_[i * S + part][v];
+          dd[part] = dd_[i * S + part][v];
+        }
+        Cell::gradient(p, q, Cell::costly(p), da, dd, dp, dq);
+        for (int j = 0; j < J; ++j) dp_[i * J + j][v] = dp[j];
+      }
+      for (int j = 0; j < Q; ++j) dq_[j][v] = dq[j];
+    }
+  }
+
+  // The derivatives with respect to the projections: to where these came from.
+  void scatter(const Strip& strip, int64_t t0, int64_t n, bool values) {
+    with_width(strip.width, [&](auto w) { scatter_rows(strip, t0, n, values, w); });
+  }
+  template <class Width>
+  void scatter_rows(const Strip& strip, int64_t t0, int64_t n, bool values, Width w) {
+    const int64_t stride = this->stride();
+    for (int64_t s = 0; s < strip.count; ++s) {
+      const int64_t at = this->sequence(strip.first + s);
+      const int64_t gain_row = values ? share_.part * in_.values + strip.first + s
+                                      : strip.first + s;
+      float* dgain = gain_ ? sums_.gain_of(in_, share_.block, share_.group, gain_row)
+                                 : nullptr;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t t = t0 + i;
+        const int64_t value = in_.dense ? 0 : this->ids_[s * n + i];
+        const float gain = dgain ? this->gains_[s * n + i] : 1.0f;
+        Total of_gain;
+        for (int j = 0; j < J; ++j) {
+          const int64_t unit = j * in_.units + share_.unit;
+          const float* x = dp_.lanes(i * J + j) + s * w;
+          if (in_.dense) {
+            copy(x, w, out_.dense + (at * in_.steps + t) * stride + unit);
+            continue;
+          }
+          float* drow = drows_ + value * stride + unit;
+          if (!doffsets_) {
+            over(w, [&](auto type, int64_t u) { add(drow + u, get<decltype(type)>(x + u)); });
+            continue;
+          }
+          float* doffset = doffsets_ + t * stride + unit;
+          if (!dgain) {
+            over(w, [&](auto type, int64_t u) {
+              const auto y = get<decltype(type)>(x + u);
+              add(drow + u, y);
+              add(doffset + u, y);
+            });
+            continue;
+          }
+          const float* row = rows_ + value * stride + unit;
+          const float* offset = offsets_ + t * stride + unit;
+          float* dshift = dshift_ + unit;
+          over(w, [&](auto type, int64_t u) {
+            using T = decltype(type);
+            const T y = get<T>(x + u), scaled = gain * y;
+            add(drow + u, scaled);
+            add(doffset + u, scaled);
+            add(dshift + u, y);
+            of_gain.add(y * (get<T>(row + u) + get<T>(offset + u)));
+          });
+        }
+        if (dgain) dgain[t] = of_gain.value();
+      }
+    }
+  }
+
+  void clear_dense(const Strip& strip, int64_t t0, int64_t n) const {
+    for (int64_t s = 0; s < strip.count; ++s) {
+      const int64_t at = this->sequence(strip.first + s) * in_.steps + t0;
+      clear(out_.dense + at * this->stride(), n);
+    }
+  }
+
+  void add_to_table(const Strip& strip, int64_t n) {
+    with_width(strip.width, [&](auto w) {
+      for (int64_t s = 0; s < strip.count; ++s) {
+        const int32_t* ids = this->ids_.data() + s * n;
+        float* to = dtable_.data();
+        for (int64_t i = 0; i < n; ++i, to += in_.values * 2 * S * w) {
+          for (int part = 0; part < S; ++part) {
+            float* decay = to + (ids[i] * 2 * S + part) * w;
+            const float* da = da_.lanes(i * S + part) + s * w;
+            const float* dd = dd_.lanes(i * S + part) + s * w;
+            over(w, [&](auto type, int64_t u) {
+              using T = decltype(type);
+              add(decay + u, get<T>(da + u));
+              add(decay + S * w + u, get<T>(dd + u));
+            });
+          }
+        }
+      }
+    });
+  }
+
+  // The gates' gradients, once per value and position.
+  void empty_table(int64_t t0, int64_t n) {
+    for (int64_t value = 0; value < in_.values;) {
+      const Strip strip(value, in_.values, share_.width, by_);
+      const int64_t w = strip.width;
+      for (int64_t i = 0; i < n; ++i) {
+        for (int part = 0; part < S; ++part) {
+          fill(da_.lanes(i * S + part), kLanes, 0.0f);
+          fill(dd_.lanes(i * S + part), kLanes, 0.0f);
+        }
+        for (int64_t s = 0; s < strip.count; ++s) {
+          const float* from = this->entry(dtable_, i, value + s);
+          for (int part = 0; part < S; ++part) {
+            copy(from + part * w, w, da_.lanes(i * S + part) + s * w);
+            copy(from + (S + part) * w, w, dd_.lanes(i * S + part) + s * w);
+          }
+        }
+      }
+      this->fetch(strip, t0, n, true);
+      gradient(strip, n);
+      scatter(strip, t0, n, true);
+      value += strip.count;
+    }
+  }
+};
+
+// The gain's derivative, for the positions of one slice.
+inline void add_up_gain(const Inputs& in, const Division& by, Sums& sums, float* out,
+                        int64_t slice, int64_t slices) {
+  const int64_t begin = in.steps * slice / slices, end = in.steps * (slice + 1) / slices;
+  for (int64_t group = 0; group < in.groups; ++group) {
+    float* to = out + group * in.values * in.steps;
+    for (int64_t value = 0; value < in.values; ++value) {
+      std::fill(to + value * in.steps + begin, to + value * in.steps + end, 0.0f);
+    }
+    for (int64_t block = 0; block < by.blocks; ++block) {
+      for (int64_t row = 0; row < sums.gain_rows; ++row) {
+        const float* from = sums.gain_of(in, block, group, row);
+        const int32_t* ids = in.ids + (group * in.batch + row) * in.steps;
+        for (int64_t t = begin; t < end; ++t) {
+          const int64_t value = by.table ? row % in.values : ids[t];
+          to[value * in.steps + t] += from[t];
+        }
+      }
+    }
+  }
+}
+
+template <class Cell>
+void backward(const Inputs& in, const Cotangents& given, const Gradients& out,
+              const Runner& run) {
+  const Division by(in);
+  Sums sums = Sums::of<Cell>(in, by, out);
+  run(by.tasks(in), [&](int64_t task) {
+    std::vector<Backward<Cell>> blocks;
+    for (int64_t turn = 0; turn < by.together; ++turn) {
+      blocks.emplace_back(in, by, task, turn, given, out, sums);
+    }
+    run_task(in, blocks);
+    for (const auto& block : blocks) block.finish();
+  });
+  constexpr int64_t slices = 8;
+  run(slices, [&](int64_t slice) {
+    for (const Sum* sum : {&sums.rows, &sums.offsets, &sums.shift, &sums.parameters}) {
+      sum->add_up(slice, slices);
+    }
+    if (out.gain) add_up_gain(in, by, sums, out.gain, slice, slices);
+  });
+}
+
+}  // namespace persistor

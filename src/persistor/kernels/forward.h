@@ -1,0 +1,90 @@
+// The recurrence forward: all states, the last one, and checkpoints.
+
+#pragma once
+
+#include "unroller.h"
+
+namespace persistor {
+
+// Complex arrays have real and imaginary parts by turns.
+struct Outputs {
+  float* states = nullptr;       // (groups, batch, steps, units), or null
+  float* last;                   // (groups, batch, units)
+  float* checkpoints = nullptr;  // (groups, batch, chunks, units): states before each; or null
+};
+
+template <class Cell>
+class Forward : Unroller<Cell> {
+  using Base = Unroller<Cell>;
+  using Base::S, Base::in_, Base::by_, Base::share_, Base::h_;
+
+ public:
+  using Base::strips;
+  static constexpr bool backwards = false;
+
+  Forward(const Inputs& in, const Division& by, int64_t task, int64_t turn, const float* first,
+          const Outputs& out)
+      : Base(in, by, task, turn), first_(first), out_(out) {}
+
+  void open(int64_t t0, int64_t n) {
+    if (by_.table) this->fill_table(t0, n);
+  }
+  void close(int64_t, int64_t) {}
+
+  void step(int64_t s, int64_t c, int64_t t0, int64_t n) {
+    const Strip strip = this->strip(s);
+    const int64_t units = in_.units, at = this->sequence(strip.first);
+    float* last = out_.last + at * units * S;
+    this->load(c ? last : first_ + at * units * S, units, strip, h_[0]);
+    if (out_.checkpoints) {
+      const int64_t chunks = in_.chunks();
+      this->store(h_[0], strip, out_.checkpoints + (at * chunks + c) * units * S, chunks * units);
+    }
+    if (this->is_plain(strip) && out_.states) {
+      float* to = out_.states + ((at * in_.steps + t0) * units + share_.unit) * S;
+      with_vectors(strip.vectors, [&](auto vectors) {
+        this->template unroll_plain<vectors>(
+            strip, t0, n, [&](int64_t i, int v, V, const V* h) PERSISTOR_LAMBDA {
+              put_state<S>(to + (i * units + v * kWidth) * S, h, 1);
+              for (int part = 0; part < S; ++part) h_[part][v] = h[part];
+            });
+      });
+      return this->store(h_[0], strip, last, units);
+    }
+    if (!out_.states && c && !this->any_before_end(strip, t0)) return;
+    this->transitions(strip, t0, n);
+    this->unroll(strip, n);
+    if (out_.states) {
+      for (int64_t i = 0; i < n; ++i) {
+        float* to = out_.states + (at * in_.steps + t0 + i) * units * S;
+        this->store(h_[(i + 1) * S], strip, to, in_.steps * units);
+      }
+    }
+    this->store(h_[n * S], strip, last, units);
+  }
+
+ private:
+  const float* first_;
+  const Outputs& out_;
+};
+
+template <class Cell>
+void forward(const Inputs& given, const float* first, const Outputs& out, const Runner& run) {
+  Inputs in = given;
+  const bool alike = !in.rows.slice && !in.offsets.slice && !in.gain.slice && !in.shift.slice &&
+                     !in.parameters.slice;
+  if (alike) {  // one large group: nothing is summed over its sequences
+    in.batch *= in.groups;
+    in.groups = 1;
+  }
+  const Division by(in);
+  run(by.tasks(in), [&](int64_t task) {
+    std::vector<Forward<Cell>> blocks;
+    for (int64_t turn = 0; turn < by.together; ++turn) {
+      blocks.emplace_back(in, by, task, turn, first, out);
+    }
+    run_task(in, blocks);
+  });
+}
+
+}  // namespace persistor

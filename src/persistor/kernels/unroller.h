@@ -1,0 +1,329 @@
+// What forward and backward share: fetching, gating, masking and unrolling a strip.
+
+#pragma once
+
+#include "division.h"
+#include "transitions.h"
+
+namespace persistor {
+
+template <class Cell>
+class Unroller {
+ public:
+  static constexpr int J = Cell::projections, Q = Cell::parameters, S = Cell::parts;
+
+  Unroller(const Inputs& in, const Division& by, int64_t task, int64_t turn)
+      : in_(in), by_(by), share_(in, by, task, turn), rows_(in.rows.of(share_.group)),
+        offsets_(in.offsets.of(share_.group)), gain_(in.gain.of(share_.group)),
+        shift_(in.shift.of(share_.group)), q_(Q), p_(in.chunk * J), a_(in.chunk * S),
+        d_(in.chunk * S), h_((in.chunk + 1) * S),
+        ids_(in.ids ? in.chunk * by.count : 0), gains_(gain_ ? in.chunk * by.count : 0),
+        table_(by.table ? in.chunk * in.values * 2 * S * share_.width : 0) {
+    const float* q = in.parameters.of(share_.group);
+    for (int j = 0; j < Q; ++j) {
+      for (int64_t s = 0; s < by.count; ++s) {
+        copy(q + j * in.units + share_.unit, share_.width, q_.lanes(j) + s * share_.width);
+      }
+    }
+  }
+
+ protected:
+  const Inputs& in_;
+  const Division& by_;
+  const Share share_;
+  const float *rows_, *offsets_, *gain_, *shift_;
+  Rows q_, p_, a_, d_, h_;    // parameters; projections, decays, drives, states of a chunk
+  std::vector<int32_t> ids_;  // of a strip and chunk, by sequence and step; their gains
+  std::vector<float> gains_;
+  std::vector<float> table_;  // decays and drives by position, value, kind
+
+  int64_t strips() const { return (share_.end - share_.begin + by_.count - 1) / by_.count; }
+  Strip strip(int64_t s) const {
+    return Strip(share_.begin + s * by_.count, share_.end, share_.width, by_);
+  }
+  int64_t stride() const { return J * in_.units; }
+  int64_t sequence(int64_t s) const { return share_.group * in_.batch + s; }
+  int64_t length(int64_t s) const {
+    return in_.lengths ? std::clamp<int64_t>(in_.lengths[sequence(s)], 0, in_.steps) : in_.steps;
+  }
+  bool any_before_end(const Strip& strip, int64_t t0) const {
+    for (int64_t s = 0; s < strip.count; ++s) {
+      if (t0 < length(strip.first + s)) return true;
+    }
+    return false;
+  }
+  float* entry(std::vector<float>& table, int64_t i, int64_t value) const {
+    return table.data() + (i * in_.values + value) * 2 * S * share_.width;
+  }
+
+  // A state array (.., units) of a strip's sequences, each `step` units after the other, into
+  // lanes, and back; `sign` multiplies imaginary parts.
+  void load(const float* from, int64_t step, const Strip& strip, V* to, float sign = 1) const {
+    const int64_t w = strip.width;
+    float* lanes = reinterpret_cast<float*>(to);
+    for (int part = 0; part < S; ++part) to[part * kVectors + strip.vectors - 1] = all(0);
+    for (int64_t s = 0; s < strip.count; ++s, lanes += w) {
+      const float* source = from + (s * step + share_.unit) * S;
+      if constexpr (S == 1) {
+        copy(source, w, lanes);
+      } else {
+        int64_t u = 0;
+        for (V h[S]; u + kWidth <= w; u += kWidth) {
+          get_state<S>(source + 2 * u, h, sign);
+          for (int part = 0; part < S; ++part) put(lanes + part * kLanes + u, h[part]);
+        }
+        for (; u < w; ++u) {
+          lanes[u] = source[2 * u];
+          lanes[kLanes + u] = sign * source[2 * u + 1];
+        }
+      }
+    }
+  }
+  void store(const V* from, const Strip& strip, float* to, int64_t step, float sign = 1) const {
+    const int64_t w = strip.width;
+    const float* lanes = reinterpret_cast<const float*>(from);
+    for (int64_t s = 0; s < strip.count; ++s, lanes += w) {
+      float* target = to + (s * step + share_.unit) * S;
+      if constexpr (S == 1) {
+        copy(lanes, w, target);
+      } else {
+        int64_t u = 0;
+        for (V h[S]; u + kWidth <= w; u += kWidth) {
+          for (int part = 0; part < S; ++part) h[part] = get<V>(lanes + part * kLanes + u);
+          put_state<S>(target + 2 * u, h, sign);
+        }
+        for (; u < w; ++u) {
+          target[2 * u] = lanes[u];
+          target[2 * u + 1] = sign * lanes[kLanes + u];
+        }
+      }
+    }
+  }
+
+  // The ids of a strip (of sequences, or of values) and their gains: all at once, so that the
+  // processor can wait for many cache lines at a time.
+  void look_up(const Strip& strip, int64_t t0, int64_t n, bool values) {
+    if (!in_.ids) return;
+    for (int64_t s = 0; s < strip.count; ++s) {
+      int32_t* ids = ids_.data() + s * n;
+      if (values) {
+        std::fill_n(ids, n, static_cast<int32_t>(strip.first + s));
+      } else {
+        std::copy_n(in_.ids + sequence(strip.first + s) * in_.steps + t0, n, ids);
+      }
+      if (!gain_) continue;
+      float* gains = gains_.data() + s * n;
+      for (int64_t i = 0; i < n; ++i) gains[i] = gain_[ids[i] * in_.steps + t0 + i];
+    }
+  }
+
+  // Projections of a strip, steps t0 to t0 + n.
+  void fetch(const Strip& strip, int64_t t0, int64_t n, bool values) {
+    look_up(strip, t0, n, values);
+    with_width(strip.width, [&](auto w) { fetch_rows(strip, t0, n, w); });
+  }
+  template <class Width>
+  void fetch_rows(const Strip& strip, int64_t t0, int64_t n, Width w) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t t = t0 + i;
+      for (int64_t s = 0; s < strip.count; ++s) {
+        const float* row =
+            in_.dense ? in_.dense + (sequence(strip.first + s) * in_.steps + t) * stride()
+                      : rows_ + ids_[s * n + i] * stride();
+        for (int j = 0; j < J; ++j) {
+          const int64_t at = j * in_.units + share_.unit;
+          float* to = p_.lanes(i * J + j) + s * w;
+          const float* x = row + at;
+          if (!offsets_) {
+            copy(x, w, to);
+            continue;
+          }
+          const float* y = offsets_ + t * stride() + at;
+          if (!gain_) {
+            over(w, [&](auto type, int64_t u) {
+              using T = decltype(type);
+              put(to + u, get<T>(x + u) + get<T>(y + u));
+            });
+            continue;
+          }
+          const float gain = gains_[s * n + i];
+          const float* shift = shift_ + at;
+          over(w, [&](auto type, int64_t u) {
+            using T = decltype(type);
+            put(to + u, gain * (get<T>(x + u) + get<T>(y + u)) + get<T>(shift + u));
+          });
+        }
+      }
+    }
+  }
+
+  void gate(const Strip& strip, int64_t n) {
+    V q[Q + 1], p[J], a[S], d[S];
+    for (int64_t v = 0; v < strip.vectors; ++v) {
+      for (int j = 0; j < Q; ++j) q[j] = q_[j][v];
+      for (int64_t i = 0; i < n; ++i) {
+        for (int j = 0; j < J; ++j) p[j] = p_[i * J + j][v];
+        Cell::gate(p, q, Cell::costly(p), a, d);
+        for (int part = 0; part < S; ++part) {
+          a_[i * S + part][v] = a[part];
+          d_[i * S + part][v] = d[part];
+        }
+      }
+    }
+  }
+
+  // The table of decays and drives for steps t0 to t0 + n.
+  void fill_table(int64_t t0, int64_t n) {
+    for (int64_t value = 0; value < in_.values;) {
+      const Strip strip(value, in_.values, share_.width, by_);
+      fetch(strip, t0, n, true);
+      gate(strip, n);
+      const int64_t w = strip.width;
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t s = 0; s < strip.count; ++s) {
+          float* to = entry(table_, i, value + s);
+          for (int part = 0; part < S; ++part) {
+            copy(a_.lanes(i * S + part) + s * w, w, to + part * w);
+            copy(d_.lanes(i * S + part) + s * w, w, to + (S + part) * w);
+          }
+        }
+      }
+      value += strip.count;
+    }
+  }
+
+  // Decays and drives of a strip: looked up or computed, then masked by lengths and resets.
+  void transitions(const Strip& strip, int64_t t0, int64_t n) {
+    if (by_.table) {
+      look_up(strip, t0, n, false);
+      with_width(strip.width, [&](auto w) {
+        for (int64_t s = 0; s < strip.count; ++s) {
+          const int32_t* ids = ids_.data() + s * n;
+          const float* from = table_.data();
+          for (int64_t i = 0; i < n; ++i, from += in_.values * 2 * S * w) {
+            for (int part = 0; part < S; ++part) {
+              const float* decay = from + (ids[i] * 2 * S + part) * w;
+              copy(decay, w, a_.lanes(i * S + part) + s * w);
+              copy(decay + S * w, w, d_.lanes(i * S + part) + s * w);
+            }
+          }
+        }
+      });
+    } else {
+      fetch(strip, t0, n, false);
+      gate(strip, n);
+    }
+    mask(strip, t0, n, a_, d_, 1.0f);
+  }
+
+  // Steps beyond a sequence's length retain (decay `retain`, drive 0); a reset has decay 0. With
+  // retain = 0, the transpose: what reaches the derivatives.
+  void mask(const Strip& strip, int64_t t0, int64_t n, Rows& decay, Rows& drive, float retain) {
+    if (!in_.lengths && !in_.resets) return;
+    const int64_t w = strip.width;
+    for (int64_t s = 0; s < strip.count; ++s) {
+      const int64_t end = length(strip.first + s);
+      for (int64_t i = 0; i < n; ++i) {
+        const bool beyond = t0 + i >= end;
+        const bool reset =
+            in_.resets && in_.resets[sequence(strip.first + s) * in_.steps + t0 + i];
+        if (!beyond && !reset) continue;
+        for (int part = 0; part < S; ++part) {
+          const float value = beyond && part == 0 ? retain : 0.0f;
+          fill(decay.lanes(i * S + part) + s * w, w, value);
+          if (beyond) fill(drive.lanes(i * S + part) + s * w, w, 0.0f);
+        }
+      }
+    }
+  }
+
+  // The states h_[i + 1] from h_[0] on.
+  void unroll(const Strip& strip, int64_t n) {
+    with_vectors(strip.vectors, [&](auto vectors) { unroll_vectors<vectors>(n); });
+  }
+
+  // Whether a strip can go from memory to memory without a copy between: whole vectors of one
+  // dense sequence, and nothing masked.
+  bool is_plain(const Strip& strip) const {
+    return in_.dense && !in_.lengths && !in_.resets && strip.count == 1 &&
+           strip.width % kWidth == 0;
+  }
+  // Gates and states of a plain strip, from h_[0] on: f(i, v, kept, h) hears of each.
+  template <int N, class F>
+  PERSISTOR_INLINE void unroll_plain(const Strip& strip, int64_t t0, int64_t n, F&& f) {
+    const float* row = dense_row(strip, t0);
+    V h[N][S], q[N][Q + 1];
+    for (int v = 0; v < N; ++v) {
+      for (int part = 0; part < S; ++part) h[v][part] = h_[part][v];
+      for (int j = 0; j < Q; ++j) q[v][j] = q_[j][v];
+    }
+    for (int64_t i = 0; i < n; ++i, row += stride()) {
+      for (int v = 0; v < N; ++v) {
+        V p[J], a[S], d[S];
+        get_projections(row, v, p);
+        const V kept = Cell::costly(p);
+        Cell::gate(p, q[v], kept, a, d);
+        Cell::advance(q[v], a, d, h[v]);
+        f(i, v, kept, h[v]);
+      }
+    }
+  }
+  const float* dense_row(const Strip& strip, int64_t t) const {
+    return in_.dense + (sequence(strip.first) * in_.steps + t) * stride() + share_.unit;
+  }
+  PERSISTOR_INLINE void get_projections(const float* row, int v, V* p) const {
+    for (int j = 0; j < J; ++j) p[j] = get<V>(row + j * in_.units + v * kWidth);
+  }
+
+ private:
+  template <int N>
+  void unroll_vectors(int64_t n) {
+    V h[N][S], q[N][Q + 1];
+    for (int v = 0; v < N; ++v) {
+      for (int part = 0; part < S; ++part) h[v][part] = h_[part][v];
+      for (int j = 0; j < Q; ++j) q[v][j] = q_[j][v];
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      for (int v = 0; v < N; ++v) {
+        V a[S], d[S];
+        for (int part = 0; part < S; ++part) {
+          a[part] = a_[i * S + part][v];
+          d[part] = d_[i * S + part][v];
+        }
+        Cell::advance(q[v], a, d, h[v]);
+        for (int part = 0; part < S; ++part) h_[(i + 1) * S + part][v] = h[v][part];
+      }
+    }
+  }
+};
+
+// One task: its blocks of units by turns, so that neighbours in memory are read together. Dense
+// sequences are read from one end to the other; otherwise all sequences go through one chunk before
+// the next, and what belongs to its positions stays in the cache.
+template <class Worker>
+void run_task(const Inputs& in, std::vector<Worker>& blocks) {
+  const int64_t chunks = in.chunks(), strips = blocks[0].strips();
+  const auto each_chunk = [&](auto&& visit) {
+    for (int64_t i = 0; i < chunks; ++i) {
+      const int64_t c = Worker::backwards ? chunks - 1 - i : i;
+      visit(c, c * in.chunk, std::min(in.chunk, in.steps - c * in.chunk));
+    }
+  };
+  if (in.dense) {
+    for (int64_t s = 0; s < strips; ++s) {
+      each_chunk([&](int64_t c, int64_t t0, int64_t n) {
+        for (Worker& worker : blocks) worker.step(s, c, t0, n);
+      });
+    }
+    return;
+  }
+  each_chunk([&](int64_t c, int64_t t0, int64_t n) {
+    for (Worker& worker : blocks) {
+      worker.open(t0, n);
+      for (int64_t s = 0; s < strips; ++s) worker.step(s, c, t0, n);
+      worker.close(t0, n);
+    }
+  });
+}
+
+}  // namespace persistor
