@@ -9,17 +9,8 @@ import tarfile
 
 import numpy as np
 
-from persistor.data import (
-    DATASETS,
-    cifar10,
-    imdb,
-    listops,
-    mnist,
-    pathfinder,
-    pathfinder_images,
-    shakespeare,
-    speech,
-)
+from persistor.data import DATASETS, cifar10, pathfinder_images, shakespeare, speech
+from persistor.data.dataset import SPLITS
 
 SHARE = 10  # IMDb and Pathfinder are so many times smaller here
 
@@ -56,7 +47,7 @@ def make_mnist():
     return files
 
 
-def cifar_batches(form, images=cifar10.IMAGES):
+def cifar_batches(form, images=10_000):
     """The six batches of the binary or the Python version."""
     rng = np.random.default_rng(1)
     files = {}
@@ -90,23 +81,23 @@ def reviews(each):
 
 
 def make_imdb():
-    return {"aclImdb_v1.tar.gz": tar(reviews(imdb.EACH))}
+    return {"aclImdb_v1.tar.gz": tar(reviews(sum(sizes("imdb")) // 4))}
 
 
 def make_listops():
     rng = np.random.default_rng(2)
     files = {}
-    for name, size in listops.PARTS.values():
+    for file, size in zip(DATASETS["listops"].files, sizes("listops"), strict=True):
         digits = rng.integers(0, 10, (size, 3)).tolist()
         lines = [f"( ( ( ( [MAX {a} ) {b} ) {c} ) ] )\t{max(a, b, c)}\n" for a, b, c in digits]
-        files[f"listops/{name}"] = ("Source\tTarget\n" + "".join(lines)).encode()
+        files[f"listops/{file.name}"] = ("Source\tTarget\n" + "".join(lines)).encode()
     return files
 
 
 def make_pathfinder():
     rng = np.random.default_rng(6)
     files = {}
-    for name, size in pathfinder.SIZES.items():
+    for name, size in zip(SPLITS, sizes("pathfinder"), strict=True):
         records = np.zeros(size, pathfinder_images.RECORD)
         records["label"] = rng.integers(0, 2, size)
         records["image"][:, 3] = rng.integers(0, 256, (size, 32))
@@ -151,32 +142,31 @@ def make_speech(each=120):
 
 
 MAKERS = {
-    "mnist": (mnist, "MNIST", make_mnist),
-    "cifar10": (cifar10, "CIFAR10", make_cifar10),
-    "imdb": (imdb, "IMDB", make_imdb),
-    "listops": (listops, "LISTOPS", make_listops),
-    "pathfinder": (pathfinder, "PATHFINDER", make_pathfinder),
-    "shakespeare": (shakespeare, "SHAKESPEARE", make_shakespeare),
-    "tinyshakespeare": (shakespeare, "TINY", make_tiny),
-    "speech-commands": (speech, "SPEECH", make_speech),
+    "mnist": make_mnist,
+    "cifar10": make_cifar10,
+    "imdb": make_imdb,
+    "listops": make_listops,
+    "pathfinder": make_pathfinder,
+    "shakespeare": make_shakespeare,
+    "tinyshakespeare": make_tiny,
+    "speech-commands": make_speech,
 }
+SMALLER = ("imdb", "pathfinder")
 
 
-def publish(folder, name, patch):
-    """Put a made-up data set into a folder, and let its checksums be the publisher's."""
-    module, constant, make = MAKERS[name]
-    if name == "imdb":
-        patch.setattr(imdb, "EACH", imdb.EACH // SHARE)
-    if name in ("imdb", "pathfinder"):
-        patch.setattr(module, "SIZES", {k: n // SHARE for k, n in module.SIZES.items()})
-    files = make()
+def sizes(name):
+    """The examples of each split of what is made up here."""
+    counts = DATASETS[name].sizes
+    return tuple(n // SHARE for n in counts) if name in SMALLER else counts
+
+
+def publish(folder, name):
+    """Put a made-up data set into a folder; the set whose checksums and sizes are those."""
+    files = MAKERS[name]()
     for file, content in files.items():
         path = folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    if name == "shakespeare":
-        digest = hashlib.sha256(b"".join(files[file] for file in sorted(files))).hexdigest()
-        patch.setattr(shakespeare, "WORKS_SHA256", digest)
     digests = {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
     forms = tuple(
         tuple(
@@ -187,14 +177,17 @@ def publish(folder, name, patch):
         )
         for form in DATASETS[name].forms
     )
-    ours = dataclasses.replace(DATASETS[name], forms=forms)
-    patch.setattr(module, constant, ours)
-    patch.setitem(DATASETS, name, ours)
-    patch.setenv("PERSISTOR_DATA", str(folder))
+    whole = hashlib.sha256(b"".join(files[file] for file in sorted(files))).hexdigest()
+    joined = whole if DATASETS[name].joined else ""
+    return dataclasses.replace(DATASETS[name], forms=forms, joined=joined, sizes=sizes(name))
 
 
-def publish_all(folder, patch):
-    """Every data set there is."""
+def publish_all(folder):
+    """Every data set there is, by its name."""
     assert set(MAKERS) == set(DATASETS)
-    for name in DATASETS:
-        publish(folder, name, patch)
+    return {name: publish(folder, name) for name in DATASETS}
+
+
+def on_data(kind, data):
+    """A task, but for the data set that it reads."""
+    return type(kind.__name__, (kind,), {"source": data, "name": kind.name})

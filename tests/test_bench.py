@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from persistor import CELLS, Backbone, Dense, Pooling
+from persistor import CELLS, Architecture, Backbone, Dense, Pooling
 from persistor.bench.measure import Scale, by_turns
 from persistor.bench.straightforward import predict, training_step
 from persistor.bench.suite import PLAIN
@@ -30,7 +30,9 @@ def test_the_straightforward_version_is_the_same_model(stack, pooling, fold):
     """Outputs, and gradients for every weight."""
     one, two, *keys = jax.random.split(jax.random.key(0), 2 + len(stack))
     cells = tuple(CELLS[name](16, 5, key=k) for name, k in zip(stack, keys, strict=True))
-    model = Backbone(2, 4, cells, width=16, encoding=8, pooling=pooling, key=one)
+    model = Backbone(
+        2, 4, cells, width=16, architecture=Architecture(encoding=8), pooling=pooling, key=one
+    )
     x = jax.random.normal(two, (3, 9, 2))
 
     def value_and_gradients(f):

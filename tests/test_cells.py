@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from persistor import CELLS, CMRU, AlphaCMRU, Ladder, PersistorError, PositiveCMRU
 from persistor.cells.ladder import checked_levels
+from persistor.kernels.engine import engine
 from persistor.nn.sequence import Dense
 from persistor.recurrence.unroll import ENGINES
 
@@ -72,14 +73,15 @@ def test_matches_the_oracle(name, size):
     close(last, oracle.states(name, cell, x, first)[-1], 1e-4)
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("choice", sorted(ENGINES))
 @pytest.mark.parametrize("name", NAMES)
 @given(sizes)
-def test_engines_agree_with_streaming(name, engine, size):
+def test_engines_agree_with_streaming(name, choice, size):
     state, steps, seed = size
     cell = make(name, state, seed)
     x, first = inputs(seed, 2, steps), a_state(cell, seed, (2,))
-    ys, last = call(cell, x, first, engine=engine)
+    with engine(choice):
+        ys, last = call(cell, x, first)
     h, streamed = first, []
     for t in range(steps):
         y, h = step(cell, x[:, t], h)
@@ -88,12 +90,13 @@ def test_engines_agree_with_streaming(name, engine, size):
     close(last, h)
 
 
-def loss_of(engine, lengths=None, resets=None):
+def loss_of(choice, lengths=None, resets=None):
     """A scalar that depends on every output and on the last state."""
 
     def loss(arguments):
         cell, x, first = arguments
-        ys, last = cell(x, first, lengths=lengths, resets=resets, engine=engine)
+        with engine(choice):
+            ys, last = cell(x, first, lengths=lengths, resets=resets)
         weights = jnp.cos(jnp.arange(ys.size, dtype=jnp.float32)).reshape(ys.shape)
         return (ys * weights).sum() + jnp.square(jnp.abs(last)).sum()
 
@@ -110,8 +113,8 @@ def test_gradients_agree_between_engines(name, size):
     lengths = jnp.array([steps, (steps + 1) // 2])
     resets = jax.random.bernoulli(jax.random.key(seed), 0.2, (2, steps))
     grads = [
-        eqx.filter_jit(eqx.filter_grad(loss_of(engine, lengths, resets)))(arguments)
-        for engine in ("sequential", "parallel")
+        eqx.filter_jit(eqx.filter_grad(loss_of(choice, lengths, resets)))(arguments)
+        for choice in ("sequential", "parallel")
     ]
     trees_close(*grads)
 
@@ -245,8 +248,9 @@ def test_gradients_pass_the_ends_of_a_ladder(key):
     """As at epsilon 1: by a retaining step, by one that arrives at an end, by one held there."""
     cell = Ladder(WIDTH, 6, levels=2, key=key)
     x = 3 * inputs(4, 60)
-    for engine in ENGINES:
-        jacobian = jax.jacobian(lambda h, e=engine: cell(x, h, engine=e)[1])(cell.initial_state())
+    for name in ENGINES:
+        with engine(name):
+            jacobian = jax.jacobian(lambda h: cell(x, h)[1])(cell.initial_state())
         close(jacobian, np.eye(6), 0)
 
 
@@ -295,9 +299,9 @@ def test_a_first_state_of_another_kind_is_refused(name):
         cell.unroll(Dense(jnp.zeros((3, cell.project.weight.shape[1]))), other)
 
 
-def test_an_unknown_engine_is_refused(key):
+def test_an_unknown_engine_is_refused():
     with pytest.raises(PersistorError, match="did you mean sequential"):
-        CMRU(WIDTH, 3, key=key)(inputs(0, 4), engine="sequentiel")
+        engine("sequentiel")
 
 
 def test_lru_starts_on_the_papers_ring(key):

@@ -9,30 +9,34 @@ from test_cli import call
 
 from persistor.data import DATASETS
 
+VERSE = "To be, or not to be: that is the question.\n" * 30
+
 
 @pytest.fixture(autouse=True)
 def as_users_have_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    publish(tmp_path / "data", "tinyshakespeare", monkeypatch)
+    monkeypatch.setenv("PERSISTOR_DATA", str(tmp_path / "data"))
+    (tmp_path / "data").mkdir()
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
 
 def test_list_fetch_check(capsys, tmp_path):
+    publish(tmp_path / "data", "speech-commands")
     assert call("data", "list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["folder"] == str(tmp_path / "data")
     assert set(listed["data"]) == set(DATASETS)
-    assert listed["data"]["tinyshakespeare"]["found"] == [str(tmp_path / "data")]
+    assert listed["data"]["speech-commands"]["found"] == [str(tmp_path / "data")]
     assert listed["data"]["mnist"]["found"] == []
     assert call("data", "list") == 0
     assert "not here" in capsys.readouterr().out
-    file = tmp_path / "data" / "tinyshakespeare.txt"
+    file = tmp_path / "data" / "speech_commands_v0.02_mfcc13.npz"
     for command in ("fetch", "check"):
-        assert call("data", command, "tinyshakespeare", "--json") == 0
+        assert call("data", command, "speech-commands", "--json") == 0
         answer = json.loads(capsys.readouterr().out)
-        assert answer == {"data": "tinyshakespeare", "files": [str(file)]}
-    assert call("data", "check", "tinyshakespeare") == 0
+        assert answer == {"data": "speech-commands", "files": [str(file)]}
+    assert call("data", "check", "speech-commands") == 0
     assert "is whole" in capsys.readouterr().out
 
 
@@ -78,17 +82,19 @@ def test_show_draws(task, capsys, tmp_path):
     assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
 
 
-def test_show_prints_text(capsys):
-    assert call("data", "show", "tinyshakespeare", "--examples", 2, "--json") == 0
+def test_show_prints_text(capsys, tmp_path):
+    publish(tmp_path / "data", "listops")
+    assert call("data", "show", "listops", "--examples", 2, "--json") == 0
     examples = json.loads(capsys.readouterr().out)["examples"]
-    assert [len(example["text"]) for example in examples] == [256, 256]
-    assert call("data", "show", "tinyshakespeare", "--examples", 2) == 0
+    assert [example["text"].split()[0] for example in examples] == ["[MAX", "[MAX"]
+    assert call("data", "show", "listops", "--examples", 2) == 0
     assert examples[0]["text"] in capsys.readouterr().out
 
 
-def test_sample_writes_text(capsys):
+def test_sample_writes_text(capsys, tmp_path):
+    (tmp_path / "data" / "verse.txt").write_text(VERSE)
     small = ["--blocks", 2, "--state", 3, "--width", 16, "--length", 12, "--batch", 4]
-    assert call("train", "tinyshakespeare", *small, "--steps", 3, "--json") == 0
+    assert call("train", "--data", "data/verse.txt", *small, "--steps", 3, "--json") == 0
     result = json.loads(capsys.readouterr().out)
     assert result["test"]["cross_entropy"] > 1
 

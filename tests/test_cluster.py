@@ -19,7 +19,7 @@ distributed = pytest.importorskip("distributed")
 
 SHORT = Experiment(
     CopyFirstDiscrete(length=5),
-    ModelSpec(("cmru",), state=2, width=8, encoding=8),
+    ModelSpec(("cmru",), state_size=2, width=8, encoding=8),
     TrainingSpec(steps=8, batch=4, evaluate_every=4, valid_batches=1),
 )
 SEEDS = [dataclasses.replace(SHORT, seed=seed) for seed in range(2)]

@@ -48,9 +48,9 @@ def test_every_data_set_is_read_and_used():
 
 @pytest.mark.parametrize("name", sorted(DATASETS))
 def test_what_is_missing_is_named_with_its_remedy(name, folder):
-    with pytest.raises(PersistorError) as error:
-        READERS[name](silent)
     data = DATASETS[name]
+    with pytest.raises(PersistorError) as error:
+        READERS[name](data, silent)
     assert data.files[0].name in str(error.value)
     assert str(folder) in str(error.value)
     assert (data.files[0].url or f"persistor data fetch {name}") in str(error.value)
@@ -71,17 +71,17 @@ SMALL = sorted(set(DATASETS) - {"cifar10", "listops", "pathfinder", "speech-comm
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("damage", ["cut", "flip", "foreign", "empty"])
-def test_a_file_with_another_checksum_is_refused_by_name(name, damage, folder, monkeypatch):
-    publish(folder, name, monkeypatch)
-    READERS[name](silent)
-    path = DATASETS[name].found()[0][1]
+def test_a_file_with_another_checksum_is_refused_by_name(name, damage, folder):
+    data = publish(folder, name)
+    READERS[name](data, silent)
+    path = data.found()[0][1]
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     damaged = {"cut": content[:-7], "flip": content, "foreign": b"hello", "empty": b""}[damage]
     path.write_bytes(damaged)
     with pytest.raises(PersistorError, match=str(path.parent)) as error:
-        READERS[name](silent)
-    checksum = DATASETS[name].files[0].checksum
+        READERS[name](data, silent)
+    checksum = data.files[0].checksum
     assert checksum.partition(":")[2] in str(error.value)
 
 
@@ -145,10 +145,6 @@ def test_idx_of_another_shape(tmp_path, shape):
 FEW = 7  # images of a batch
 
 
-def few(monkeypatch):
-    monkeypatch.setattr(cifar10, "IMAGES", FEW)
-
-
 def forms_of_cifar10():
     for form in ("bin", "py"):
         files = cifar_batches(form, FEW)
@@ -157,18 +153,20 @@ def forms_of_cifar10():
         yield name, {name: tar(files)}
 
 
-def without_checksums(module, constant, monkeypatch):
-    data = getattr(module, constant)
+def small(data, sizes):
+    """A data set of other sizes, whose files may be any."""
     forms = tuple(tuple(dataclasses.replace(f, checksum="") for f in form) for form in data.forms)
-    monkeypatch.setattr(module, constant, dataclasses.replace(data, forms=forms))
+    return dataclasses.replace(data, forms=forms, sizes=sizes)
+
+
+FEW_IMAGES = small(cifar10.CIFAR10, (4 * FEW, FEW, FEW))
+FEW_REVIEWS = small(imdb.IMDB, (8, 4, 4))
 
 
 @pytest.mark.parametrize(("form", "files"), list(forms_of_cifar10()), ids=lambda x: str(x)[:22])
-def test_all_forms_of_cifar10_are_the_same(form, files, folder, monkeypatch):
-    few(monkeypatch)
-    without_checksums(cifar10, "CIFAR10", monkeypatch)
+def test_all_forms_of_cifar10_are_the_same(form, files, folder):
     lay(folder, files)
-    pixels, classes = cifar10.load()
+    pixels, classes = cifar10.load(FEW_IMAGES)
     assert pixels.shape == (6 * FEW, 1024, 3)
     rows = np.frombuffer(b"".join(cifar_batches("bin", FEW).values()), np.uint8).reshape(-1, 3073)
     np.testing.assert_array_equal(classes, rows[:, 0])
@@ -179,50 +177,38 @@ def test_all_forms_of_cifar10_are_the_same(form, files, folder, monkeypatch):
 @FUZZ
 @given(st.data())
 def test_damaged_cifar10(tmp_path, data):
-    with pytest.MonkeyPatch.context() as patch:
-        few(patch)
-        for form, parse in (("bin", cifar10._parse_binary), ("py", cifar10._parse_pickled)):
-            whole = next(iter(cifar_batches(form, FEW).values()))
-            with refused_or_whole(tmp_path):
-                pixels, classes = parse(tmp_path, data.draw(damaged(whole)))
-                assert pixels.shape == (FEW, 3072)
-                assert classes.max() < 10
+    for form, parse in (("bin", cifar10._parse_binary), ("py", cifar10._parse_pickled)):
+        whole = next(iter(cifar_batches(form, FEW).values()))
+        with refused_or_whole(tmp_path):
+            pixels, classes = parse(tmp_path, data.draw(damaged(whole)), FEW)
+            assert pixels.shape == (FEW, 3072)
+            assert classes.max() < 10
 
 
-def test_a_batch_that_would_run_something_is_refused(tmp_path, monkeypatch):
-    few(monkeypatch)
-
+def test_a_batch_that_would_run_something_is_refused(tmp_path):
     class Evil:
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "evil"),)
 
     with pytest.raises(PersistorError, match="no place"):
-        cifar10._parse_pickled(tmp_path, pickle.dumps({b"data": Evil()}))
+        cifar10._parse_pickled(tmp_path, pickle.dumps({b"data": Evil()}), FEW)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_missing_batch_is_named(folder, monkeypatch):
-    few(monkeypatch)
+def test_a_missing_batch_is_named(folder):
     files = cifar_batches("bin", FEW)
     files.pop("cifar-10-batches-bin/data_batch_3.bin")
     lay(folder, files)
     with pytest.raises(PersistorError, match="data_batch_3"):
-        cifar10.load()
+        cifar10.load(FEW_IMAGES)
 
 
-@pytest.fixture
-def few_reviews(monkeypatch):
-    monkeypatch.setattr(imdb, "EACH", 4)
-    without_checksums(imdb, "IMDB", monkeypatch)
-
-
-@pytest.mark.usefixtures("few_reviews")
 def test_reviews_of_the_archive_and_of_the_folder_are_the_same(folder):
     lay(folder, {"aclImdb_v1.tar.gz": tar(reviews(4))})
-    packed = imdb.load()
+    packed = imdb.load(FEW_REVIEWS)
     (folder / "aclImdb_v1.tar.gz").unlink()
     lay(folder, reviews(4))
-    unpacked = imdb.load()
+    unpacked = imdb.load(FEW_REVIEWS)
     np.testing.assert_array_equal(packed.text, unpacked.text)
     np.testing.assert_array_equal(packed.starts, unpacked.starts)
     np.testing.assert_array_equal(packed.favourable, unpacked.favourable)
@@ -230,19 +216,18 @@ def test_reviews_of_the_archive_and_of_the_folder_are_the_same(folder):
     assert bytes(packed.text[: packed.starts[1]]) == b"test 0 neg <br />"
     # what was prepared is used again, until the folder is another
     lay(folder, {"aclImdb/test/neg/0_2.txt": b"changed"})
-    assert bytes(imdb.load().text[:7]) == b"changed"
+    assert bytes(imdb.load(FEW_REVIEWS).text[:7]) == b"changed"
 
 
-@pytest.mark.usefixtures("few_reviews")
 def test_a_review_too_few_is_counted(folder):
     files = reviews(4)
     files.pop("aclImdb/train/pos/2_7.txt")
     lay(folder, files)
     with pytest.raises(PersistorError, match="train/pos has 3 reviews, expected 4"):
-        imdb.load()
+        imdb.load(FEW_REVIEWS)
     lay(folder, {"aclImdb/train/pos/2_7.txt": b""})
     with pytest.raises(PersistorError, match=r"2_7\.txt is empty"):
-        imdb.load()
+        imdb.load(FEW_REVIEWS)
 
 
 @FUZZ
@@ -450,4 +435,4 @@ def test_what_has_no_checksum_is_not_fetched(folder):
 
 def test_makers_cover_the_registry():
     assert set(MAKERS) == set(DATASETS)
-    assert mnist.SPLITS["test"] == (60_000, 70_000)
+    assert mnist.MNIST.slice("test") == slice(60_000, 70_000)

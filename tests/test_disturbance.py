@@ -64,10 +64,10 @@ def test_a_shifted_candidate_is_shifted_thresholds(kind):
 def test_it_acts_in_training_alone(name):
     """A model with a key meets it, one without does not; other cells never do."""
     own = {"mismatch": 0.5, "noise": 0.5} if issubclass(CELLS[name], CircuitCell) else {}
-    spec = ModelSpec((name,), state=3, width=8, encoding=0, **own)
+    spec = ModelSpec((name,), state_size=3, width=8, encoding=0, **own)
     experiment = Experiment(CopyFirstDiscrete(6), spec)
     model, batch = experiment.build(), experiment.task.split("test").at(jnp.arange(8))
-    plain = Experiment(CopyFirstDiscrete(6), ModelSpec((name,), state=3, width=8, encoding=0))
+    plain = Experiment(CopyFirstDiscrete(6), ModelSpec((name,), state_size=3, width=8, encoding=0))
     ideal, _ = plain.build()(batch.inputs)
     np.testing.assert_array_equal(model(batch.inputs)[0], ideal)
     trained, _ = model(batch.inputs, key=jax.random.key(0))

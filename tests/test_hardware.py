@@ -24,7 +24,7 @@ from persistor.hardware.mirrors import Mirrors, Weights, mean_power
 from persistor.hardware.netlist import BLOCKS, RAMP, Netlist, layer_bench, staircase
 from persistor.hardware.rules import RULES, Design, check
 from persistor.hardware.variation import SPREAD, Spread, fit, monte_carlo
-from persistor.model import Backbone, Pooling
+from persistor.model import Architecture, Backbone, Pooling
 from persistor.nn.sequence import Dense
 from persistor.tasks import Batch, CopyFirstDiscrete
 
@@ -68,7 +68,12 @@ def make_cell(seed=3, width=6, state=4):
 
 def make_model(state=3, seed=1, **changes):
     cell = PositiveCMRU(8, state, epsilon=0.0, key=jax.random.key(seed))
-    options = {"width": 8, "encoding": 0, "key": jax.random.key(seed + 1), **changes}
+    options = {
+        "width": 8,
+        "architecture": Architecture(encoding=0),
+        "key": jax.random.key(seed + 1),
+        **changes,
+    }
     return Backbone(15, 15, (cell,), **options)
 
 
@@ -135,7 +140,7 @@ def test_models_that_no_circuit_can_be_are_refused():
     with pytest.raises(PersistorError, match=r"epsilon is 0\.5"):
         to_currents(annealing)
     with pytest.raises(PersistorError, match="positional encoding of width 4"):
-        Deployment.of(make_model(encoding=4))
+        Deployment.of(make_model(architecture=Architecture(encoding=4)))
     two = make_model()
     two = eqx.tree_at(lambda m: m.blocks, two, two.blocks * 2)
     with pytest.raises(PersistorError, match="2 blocks"):

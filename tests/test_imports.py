@@ -11,14 +11,14 @@ ROOT = Path(persistor.__file__).parent
 # Each layer may import from those before it.
 LAYERS = [
     {"_tools", "arrays"},
-    {"data", "kernels"},
+    {"data", "kernels", "paper"},
     {"nn"},
     {"recurrence"},
     {"cells"},
     {"model"},
     {"tasks"},
     {"analysis", "experiment", "hardware"},
-    {"training", "paper"},
+    {"training"},
     {"reproduction"},
     {"plots"},
     {"report", "bench"},

@@ -70,7 +70,7 @@ def test_the_levels_of_a_ladder(pushes, verdict, count, shares):
 
 
 def test_a_ladder_in_a_model_visits_whole_levels():
-    spec = ModelSpec(("ladder",), state=4, width=16, encoding=16, levels=3)
+    spec = ModelSpec(("ladder",), state_size=4, width=16, encoding=16, levels=3)
     model = Experiment(Parity(), spec).build()
     batch = first_batch(Parity(test_lengths=(20, 40)).split("test"), 8)
     with jax.numpy_dtype_promotion("standard"):
@@ -83,7 +83,9 @@ def test_a_ladder_in_a_model_visits_whole_levels():
 
 def test_padding_changes_nothing():
     """Two of the sequences are short; what follows their end must not be seen."""
-    model = Experiment(Parity(), ModelSpec(("mingru",), state=2, width=16, encoding=16)).build()
+    model = Experiment(
+        Parity(), ModelSpec(("mingru",), state_size=2, width=16, encoding=16)
+    ).build()
     batch = first_batch(Parity(test_lengths=(5, 30)).split("test"), 4)
     assert batch.lengths is not None
     longer = dataclasses.replace(

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from persistor import kernels
 from persistor._tools.errors import PersistorError
 from persistor.cells import CELLS
-from persistor.kernels import library, loader
+from persistor.kernels import library
 from persistor.kernels.doctor import examine
+from persistor.kernels.engine import chosen, engine
+from persistor.model import Backbone
 from persistor.nn.sequence import Dense, Indexed, Positions
 from persistor.recurrence.native import fused_unroll
 from persistor.recurrence.unroll import unroll
@@ -97,21 +98,21 @@ def boundaries(kind, b, t):
 
 def native(cell, sequence, first, every, **limits):
     """The fused kernel."""
-    parameters = cell.kernel_parameters()
-    return fused_unroll(cell.kernel, parameters, sequence, first, every=every, **limits)
+    return fused_unroll(cell, sequence, first, every=every, **limits)
 
 
 def plain(cell, sequence, first, every, **limits):
     """The same in plain JAX."""
-    states, last = unroll(cell.gate(sequence.dense()), first, engine="sequential", **limits)
+    with engine("sequential"):
+        states, last = unroll(cell.gate(sequence.dense()), first, **limits)
     return (states if every else last[..., None, :]), last
 
 
-def value_and_gradients(engine, cell, sequence, first, every, limits):
+def value_and_gradients(run, cell, sequence, first, every, limits):
     """Results, and the gradient of a number that depends on all of them."""
 
     def number(parts):
-        results = engine(*parts, every, **limits)
+        results = run(*parts, every, **limits)
         total = 0.0
         for i, result in enumerate(results):
             weights = normal(10 + i, (2, *result.shape))
@@ -243,7 +244,9 @@ def test_cmru_equals_the_oracle():
 
     def number(c, threshold, scale, epsilon, h):
         p = Dense(jnp.concatenate([c, threshold], -1))
-        states, _ = fused_unroll("cmru", jnp.stack([scale, epsilon]), p, h)
+        parameters = (scale, epsilon)
+        cell = eqx.tree_at(lambda c: (c.scale, c.epsilon), cell_named("cmru", d), parameters)
+        states, _ = fused_unroll(cell, p, h)
         return jnp.sum(states * weights), states
 
     given_ = (c, threshold, scale, epsilon, h)
@@ -269,8 +272,8 @@ def test_same_bits_whatever_the_number_of_threads(name, kind, k, monkeypatch):
             np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
-def mapped(engine):
-    """An engine for a batch, from the engine for a single sequence, by vmap."""
+def mapped(run_one):
+    """What computes a batch, from what computes a single sequence, by vmap."""
 
     def run(cell, sequence, first, every, lengths, resets):
         def batched(x):
@@ -284,7 +287,7 @@ def mapped(engine):
         axes = eqx.tree_at(at, axes, 0, is_leaf=lambda x: x is None)
 
         def one(s, h, n, r):
-            return engine(cell, s, h, every, lengths=n, resets=r)
+            return run_one(cell, s, h, every, lengths=n, resets=r)
 
         over = (axes, 0, batched(lengths), batched(resets))
         return jax.vmap(one, in_axes=over)(sequence, first, lengths, resets)
@@ -310,12 +313,13 @@ def test_vmap_over_models_and_twice_and_of_gradients():
     )
     x = jnp.asarray(normal(1, (2, 7, 11, 5)))
 
-    def loss(cell, x, engine):
-        states, last = cell.states(Dense(x), engine=engine)
+    def loss(cell, x, name):
+        with engine(name):
+            states, last = cell.states(Dense(x))
         return jnp.sum(jnp.sin(states)) + jnp.sum(last**2)
 
-    def gradients(engine):
-        one = eqx.filter_grad(lambda cell, x: loss(cell, x, engine))
+    def gradients(name):
+        one = eqx.filter_grad(lambda cell, x: loss(cell, x, name))
         over_x = eqx.filter_vmap(one, in_axes=(None, 0))
         return eqx.filter_vmap(eqx.filter_vmap(over_x, in_axes=(None, 0)), in_axes=(0, None))
 
@@ -328,8 +332,8 @@ def test_vmap_over_models_and_twice_and_of_gradients():
 def test_a_mapped_call_is_one_call():
     cell = cell_named("mingru", 8)
     x = jnp.zeros((16, 30, 5))
-    run = jax.jit(jax.vmap(lambda x: cell.states(Dense(x), engine="native")[0]))
-    text = run.lower(x).as_text()
+    with engine("native"):
+        text = jax.jit(jax.vmap(lambda x: cell.states(Dense(x))[0])).lower(x).as_text()
     assert text.count("persistor_mingru_forward") == 1
     assert "while" not in text
 
@@ -339,13 +343,14 @@ def test_inside_loops_and_rematerialised():
     cell = cell_named("alpha-cmru", 8)
     x = jnp.asarray(normal(0, (4, 30, 5)))
 
-    def descend(engine, wrap=lambda f: f):
-        loss = wrap(lambda x: jnp.sum(cell.states(Dense(x), engine=engine)[1] ** 2))
+    def descend(name, wrap=lambda f: f):
+        loss = wrap(lambda x: jnp.sum(cell.states(Dense(x))[1] ** 2))
 
         def step(_, x):
             return x - 0.01 * jax.grad(loss)(x)
 
-        return jax.jit(lambda x: jax.lax.fori_loop(0, 3, step, x))(x)
+        with engine(name):
+            return jax.jit(lambda x: jax.lax.fori_loop(0, 3, step, x))(x)
 
     expected = descend("sequential")
     assert_same(descend("native"), expected)
@@ -374,7 +379,7 @@ def without_annotations():
 def test_wrong_shapes_are_errors(without_annotations):
     cell = cell_named("cmru", 4)
     x = projections("dense", 2, 5, 8, 4)
-    with pytest.raises(PersistorError, match="first: the shape"):
+    with pytest.raises(PersistorError, match="initial_state: the shape"):
         native(cell, x, cell.initial_state((3,)), True)
     with pytest.raises(PersistorError, match="lengths: the shape"):
         native(cell, x, cell.initial_state((2,)), True, lengths=jnp.zeros(3, jnp.int32))
@@ -384,25 +389,33 @@ def test_wrong_shapes_are_errors(without_annotations):
         native(cell, Dense(x.values[..., :7]), cell.initial_state((2,)), True)
 
 
-def test_a_cell_without_a_kernel_just_works(monkeypatch):
-    monkeypatch.setattr(CELLS["cmru"], "kernel", None)
-    cell = cell_named("cmru", 4)
-    x = Dense(jnp.ones((2, 6, 5)))
-    assert cell.states(x)[0].shape == (2, 6, 4)
-    with pytest.raises(PersistorError, match="this cell has no kernel"):
-        cell.states(x, engine="native")
+class Plain(CELLS["cmru"]):
+    """A CMRU that names no kernel, as a cell of somebody else's may."""
+
+    kernel = None
 
 
-def test_without_the_library_plain_jax_runs(monkeypatch):
-    absent = loader.Library(None, "not compiled")
-    monkeypatch.setattr(loader, "library", lambda: absent)
-    monkeypatch.setattr(kernels, "library", lambda: absent)
-    cell = cell_named("cmru", 4)
-    x = Dense(jnp.ones((2, 6, 5)))
-    assert_same(cell.states(x), cell.states(x, engine="sequential"))
-    with pytest.raises(PersistorError, match="not compiled"):
-        cell.states(x, engine="native")
-    assert examine()["engine"] == "sequential"
+def test_a_cell_without_a_kernel_just_works(key):
+    cell, x = Plain(5, 4, key=key), Dense(jnp.asarray(normal(0, (2, 6, 5))))
+    assert_same(cell.states(x), CELLS["cmru"](5, 4, key=key).states(x))
+    with engine("native"), pytest.raises(PersistorError, match="this cell has no kernel"):
+        cell.states(x)
+
+
+@needs_library
+def test_one_choice_is_for_recurrence_norm_and_glu_and_a_change_traces_anew(key):
+    model = Backbone(3, 2, (CELLS["cmru"](8, 4, key=key),), width=8, encoding=4, key=key)
+    x = jnp.asarray(normal(0, (2, 6, 3)))
+    run = jax.jit(lambda x: model(Dense(x))[0])
+    texts = {}
+    for name in ("native", "sequential", "parallel", "auto"):
+        with engine(name):
+            texts[name] = run.lower(x).as_text()
+    for kernel in ("cmru", "norm", "glu"):
+        for name, text in texts.items():
+            assert (f"persistor_{kernel}_forward" in text) == (name in ("native", "auto"))
+    assert texts["sequential"] != texts["parallel"]
+    assert chosen() == "auto"
 
 
 def test_doctor_names_the_engine():

@@ -157,7 +157,7 @@ def test_the_seed_decides_and_processes_do_not(made, tmp_path):
         assert told == [(1_000, 3_100), (2_000, 3_100), (3_000, 3_100), (3_100, 3_100)]
 
 
-def test_an_interrupted_set_goes_on_to_the_same_bytes(made, tmp_path, monkeypatch):
+def test_an_interrupted_set_goes_on_to_the_same_bytes(made, tmp_path):
     def stop(done, total):
         if done == 2_000:
             raise KeyboardInterrupt
@@ -165,17 +165,18 @@ def test_an_interrupted_set_goes_on_to_the_same_bytes(made, tmp_path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         listops.write(tmp_path, SMALL, seed=3, processes=1, report=stop)
     assert not [name for name in NAMES if (tmp_path / name).exists()]
-    begun = []
-    draw = listops.draw
-    monkeypatch.setattr(listops, "draw", lambda *a: (begun.append(1), draw(*a))[1])
-    listops.write(tmp_path, SMALL, seed=3, processes=1)
-    again = len(begun)
+
+    def parts():
+        return {p: p.stat().st_mtime_ns for p in tmp_path.glob(".parts-*/00000?")}
+
+    before, seen = parts(), []
+    assert len(before) == 2
+    listops.write(tmp_path, SMALL, seed=3, processes=1, report=lambda *_: seen.append(parts()))
     assert contents(tmp_path) == contents(made)
-    listops.write(tmp_path, SMALL, seed=3, processes=1)
-    assert len(begun) == again  # all there: nothing is made
-    fresh = tmp_path / "fresh"
-    listops.write(fresh, SMALL, seed=3, processes=1)
-    assert len(begun) - again > again  # the parts made before the interruption were used
+    assert before.items() < seen[-1].items()  # the parts made before the interruption were used
+    seen.clear()
+    listops.write(tmp_path, SMALL, seed=3, processes=1, report=lambda *_: seen.append(parts()))
+    assert seen == []  # all there: nothing is made
 
 
 def test_a_killed_set_goes_on_to_the_same_bytes(made, tmp_path):

@@ -7,25 +7,29 @@ import numpy as np
 import pytest
 
 from persistor import CELLS, Backbone, Dense, Indexed, PersistorError, Pooling
-from persistor.experiment import ModelSpec, build_cell
+from persistor.experiment import ModelSpec, cell_class
+from persistor.model import PAPER
 from persistor.nn.positions import compact_encoding, sinusoid
 from persistor.nn.sequence import inside
 
 WIDTH, STEPS, VALUES = 16, 12, 5
 NAMES = sorted(CELLS)
+NO_POSITIONS = PAPER.but({"encoding": 0})
 
 
-def build(names, pooling=Pooling.LAST, dropout=0.0, encoding=WIDTH):
+def build(names, pooling=Pooling.LAST, dropout=0.0, architecture=PAPER):
     keys = jax.random.split(jax.random.key(3), len(names) + 1)
     epsilon = 0.5 if any("cmru" in name and name != "bmru" for name in names) else None
-    spec = ModelSpec(tuple(names), state=3, width=WIDTH, epsilon=epsilon)
-    cells = tuple(build_cell(name, spec, key=k) for name, k in zip(names, keys[1:], strict=True))
+    spec = ModelSpec(tuple(names), state_size=3, width=WIDTH, epsilon=epsilon)
+    cells = tuple(
+        spec.build_cell(cell_class(name), key=k) for name, k in zip(names, keys[1:], strict=True)
+    )
     model = Backbone(
         2,
         4,
         cells,
         width=WIDTH,
-        encoding=encoding,
+        architecture=architecture,
         pooling=pooling,
         dropout=dropout,
         key=keys[0],
@@ -111,7 +115,7 @@ def test_padding_changes_nothing(pooling, inputs):
 
 
 def test_a_stream_goes_on_after_padding(inputs):
-    model = build(("cmru", "lru"), Pooling.MEAN, encoding=0)
+    model = build(("cmru", "lru"), Pooling.MEAN, architecture=NO_POSITIONS)
     x, lengths = inputs.dense(), jnp.array([4, 6, 0])
     whole, _ = call(model, Dense(x[:, :10]))
     _, memory = call(model, Dense(x[:, :6]), lengths=lengths)
@@ -147,7 +151,9 @@ def test_dropout_needs_a_key_and_then_differs_by_step(inputs):
     one, two = (model(inputs, key=jax.random.key(k))[0] for k in (0, 1))
     assert not np.allclose(one, two)
     same = Indexed(inputs.rows, jnp.zeros_like(inputs.ids))
-    no_positions = build(("mingru",), Pooling.NONE, dropout=0.5, encoding=0)
+    no_positions = build(
+        ("mingru",), Pooling.NONE, dropout=0.5, architecture=PAPER.but({"encoding": 0})
+    )
     outputs = np.asarray(no_positions(same, key=jax.random.key(0))[0])
     assert not np.allclose(outputs[0, 0], outputs[1, 0])
 

@@ -12,11 +12,12 @@ import pytest
 from committed import RESULTS, committed, unpack
 
 from persistor import PersistorError
+from persistor.paper import budgets
 from persistor.paper.tables import table, tables
 from persistor.reproduction.comparison import FORMATS, compare
 from persistor.reproduction.outcomes import Outcome, find_outcomes
-from persistor.reproduction.plan import plan
-from persistor.tasks import TASKS, KWSDigits
+from persistor.reproduction.plan import experiment_of, plan
+from persistor.tasks import KINDS, TASKS, KWSDigits
 
 SOURCES = sorted((Path(__file__).parents[2] / "shared" / "paper").glob("*.txt"))
 
@@ -51,7 +52,7 @@ def test_no_table_of_the_paper_is_left_out(paper):
 
 
 def test_budgets_are_the_papers(paper):
-    budgets = latex.budgets(paper)
+    steps_of = latex.budgets(paper)
     names = {
         "CopyFirst": "copy-first",
         "sCIFAR-10": "scifar10",
@@ -59,12 +60,22 @@ def test_budgets_are_the_papers(paper):
         "KWS": "kws",
     }
     seen = 0
-    for name, steps in budgets.items():
-        for task, kind in TASKS.items():
+    for name, steps in steps_of.items():
+        for task in TASKS:
             if task.startswith(names.get(name, name.lower())):
-                assert kind.steps == steps
+                assert budgets.published(task).steps == steps
                 seen += 1
     assert seen >= 4
+
+
+def test_every_task_of_the_paper_has_a_budget_and_no_other():
+    assert set(budgets.BUDGETS) == set(TASKS)
+    assert {name for name in KINDS if budgets.published(name) is None} == set(KINDS) - set(TASKS)
+    for name, of in budgets.BUDGETS.items():  # of a network that the paper trained
+        rows = [row for t in tables().values() for row in t.rows if row.task == name]
+        sizes = {(row.state, row.blocks) for row in rows}
+        assert not rows or (of.state_size, of.blocks) in sizes, name
+    assert budgets.budget("a task of the user's own") == budgets.UNKNOWN
 
 
 def test_every_entry_is_in_order():
@@ -85,11 +96,11 @@ def test_every_row_of_a_registered_task_is_an_experiment():
         for row in t.rows:
             if row.task not in TASKS:
                 with pytest.raises(PersistorError, match=f"{row.task} is not in this version"):
-                    row.experiment()
+                    experiment_of(row)
                 continue
-            one, tenth = row.experiment(seed=2), row.experiment(seed=2, budget=0.1)
+            one, tenth = experiment_of(row, seed=2), experiment_of(row, seed=2, budget=0.1)
             assert not one.reduced
-            assert tenth.training.steps == one.task.steps // 10
+            assert tenth.training.steps == budgets.published(row.task).steps // 10
             assert one.seed == 2
             assert one.model.cells == row.cells
             assert one.task.objective.metric == t.metric
@@ -130,7 +141,7 @@ def test_wrong_choices_are_explained(name, filters, says):
 def measured(name, values, budget=1.0, **row):
     """Outcomes of one row of a table, a value a seed."""
     chosen = table(name).row(**row)
-    return [Outcome(chosen.experiment(seed, budget), v) for seed, v in enumerate(values)]
+    return [Outcome(experiment_of(chosen, seed, budget), v) for seed, v in enumerate(values)]
 
 
 def entry_of(comparison, label):
@@ -201,17 +212,20 @@ def test_one_seed_outside_says_how_little_that_means():
     assert said == ["worse (1 in 3)", "worse (1 in 28)", "worse", "worse"]
 
 
-def test_versions_of_the_data_are_told_apart_wherever_the_table_is_made(monkeypatch):
+def test_versions_of_the_data_are_told_apart_wherever_the_table_is_made(tmp_path, monkeypatch):
     kws = table("kws-r1")
     runs = {}
     for version, value in (("0.01", 0.94), ("0.02", 0.95)):
-        experiment = kws.row(cell="cmru", task="kws-digits", state="16").experiment()
+        experiment = experiment_of(kws.row(cell="cmru", task="kws-digits", state="16"))
         experiment = dataclasses.replace(experiment, task=KWSDigits(version=version))
         runs[version] = [
             Outcome(dataclasses.replace(experiment, seed=seed), value) for seed in (0, 1)
         ]
     for here in ("0.01", "0.02"):
-        monkeypatch.setattr("persistor.data.speech.version", lambda here=here: here)
+        (tmp_path / here).mkdir()
+        (tmp_path / here / f"speech_commands_v{here}_mfcc13.npz").touch()
+        monkeypatch.setenv("PERSISTOR_DATA", str(tmp_path / here))
+        assert KWSDigits().version == here
         older = compare(kws, runs["0.01"])
         entry = entry_of(older, "cmru kws-digits d 16")
         assert (entry.values, entry.version) == ((0.94, 0.94), "0.01")

@@ -1,5 +1,7 @@
 """Laws of Pathfinder: the picture answers the question, and nothing but the seed decides it."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,15 +18,12 @@ FINE = 8  # dots a pixel in the test's own drawing
 SPLITS = {"train": 50, "valid": 20, "test": 10}
 
 
-@pytest.fixture(autouse=True)
-def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(pathfinder, "PART", 20)
-    monkeypatch.setattr(pathfinder, "TOGETHER", 40)
+write_few = functools.partial(pathfinder.write, part_size=20, together=40, processes=1)
 
 
 @pytest.fixture(scope="module")
 def scenes():
-    return draw_scenes(np.random.default_rng(11), (np.arange(40) % 2).astype(np.uint8))
+    return draw_scenes(np.random.default_rng(11), (np.arange(40) % 2).astype(np.uint8), 40)
 
 
 def there(scenes, picture):
@@ -105,7 +104,7 @@ def test_what_is_drawn_is_what_is_there(scenes):
 @given(st.integers(0, 2**40))
 def test_a_picture_depends_on_geometry_alone(seed):
     """Half a turn of the scene is half a turn of the picture, but for rounding."""
-    scenes = draw_scenes(np.random.default_rng(seed), np.array([0, 1], np.uint8))
+    scenes = draw_scenes(np.random.default_rng(seed), np.array([0, 1], np.uint8), 40)
     absent = scenes.paddles.real > pathfinder.ABSENT / 2
     turned = np.where(absent, pathfinder.ABSENT, 32 + 32j - scenes.paddles).astype(np.complex64)
     markers = (32 + 32j - scenes.markers).astype(np.complex64)
@@ -115,9 +114,7 @@ def test_a_picture_depends_on_geometry_alone(seed):
 
 def test_a_set_is_balanced_and_whole(tmp_path):
     told = []
-    paths = pathfinder.write(
-        tmp_path, SPLITS, seed=1, processes=1, report=lambda *counts: told.append(counts)
-    )
+    paths = write_few(tmp_path, SPLITS, seed=1, report=lambda *counts: told.append(counts))
     assert sorted(tmp_path.iterdir()) == sorted(paths.values())
     assert told[-1] == (80, 80)
     read = {name: pathfinder.read(path) for name, path in paths.items()}
@@ -141,7 +138,7 @@ def test_the_seed_decides_and_an_interruption_does_not(tmp_path):
 
     def contents(name, seed, **options):
         folder = tmp_path / name
-        pathfinder.write(folder, SPLITS, seed=seed, processes=1, **options)
+        write_few(folder, SPLITS, seed=seed, **options)
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     whole = contents("whole", 1)
@@ -161,7 +158,7 @@ def test_mistakes(tmp_path):
     np.save(tmp_path / "other.npy", np.zeros((3, 32, 32), np.uint8))
     with pytest.raises(PersistorError, match="does not hold"):
         pathfinder.read(tmp_path / "other.npy")
-    paths = pathfinder.write(tmp_path, {"test": 10}, processes=1)
+    paths = write_few(tmp_path, {"test": 10})
     data = paths["test"].read_bytes()
     for end in [0, 5, 50, 100, 128, 129, 1_000, len(data) - 1]:
         (tmp_path / "cut.npy").write_bytes(data[:end])

@@ -18,16 +18,16 @@ from persistor._tools.machine import processors
 from persistor.cli import main
 from persistor.cli.train import Train
 from persistor.kernels import library
+from persistor.model.file import read_arrays, write_arrays
 from persistor.reproduction.archive import Archive
 from persistor.tasks import TASKS, CopyFirstDiscrete, KWSDigits, Parity, own_task
-from persistor.training.checkpoint import load_arrays, save_arrays
 from persistor.training.loop import State, Trainer
 from persistor.training.provenance import MISSING, command, describe
 
-SMALL = ModelSpec(state=2, width=8, encoding=8)
+SMALL = ModelSpec(state_size=2, width=8)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
 OPTIONS = [
-    {"cell": "mingru,cmru", "blocks": 4, "state": 16},
+    {"cell": "mingru,cmru", "blocks": 4, "state_size": 16},
     {"cell": "alpha-cmru", "epsilon": 0.1, "length": 300},
     {"cell": "bmru", "hold": 10.0},
     {"cell": "lru", "dropout": 0.25, "batch": 16},
@@ -38,7 +38,12 @@ OPTIONS = [
     {"tiny": True, "steps": 1},
     {"tiny": True, "width": 32, "encoding": 2},
     {"epsilon": -1.0},
-    {"search": "on"},
+    {"learn_epsilon": True},
+    {"search": True},
+    {"architecture": "norm-first", "hold": 10.0},
+    {"architecture": "quiet", "encoding": 64, "width": 64},
+    {"changes": {"norm": "first", "encoder_bias": False, "base": 30.5, "hidden": 2}, "hold": 3.0},
+    {"architecture": "quiet", "changes": {"encoder_bias": True}},
 ]
 
 
@@ -58,23 +63,23 @@ def repeated(text):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_command_repeats_its_experiment(options):
-    experiment = Train(task="copy-first-discrete", **options).experiment()
+    experiment = Experiment.of("copy-first-discrete", **options)
     assert repeated(command(experiment)).name == experiment.name
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_by_itself_needs_no_options(task):
-    experiment = Train(task=task).experiment()
+    experiment = Experiment.of(task)
     assert command(experiment) == f"persistor train {task}"
     assert repeated(command(experiment)).name == experiment.name
 
 
 @pytest.mark.parametrize(
     ("search", "hold"),
-    [("auto", 0.0), ("on", 0.0), ("off", 0.0), ("auto", 10.0), ("off", 10.0)],
+    [(None, 0.0), (True, 0.0), (False, 0.0), (None, 10.0), (False, 10.0)],
 )
 def test_a_command_knows_when_parity_searches(search, hold):
-    experiment = Train(task="parity", search=search, hold=hold).experiment()
+    experiment = Experiment.of("parity", search=search, hold=hold)
     assert repeated(command(experiment)).name == experiment.name
 
 
@@ -82,7 +87,7 @@ def test_committed_runs_have_their_commands(tmp_path, monkeypatch):
     records, _ = Archive(RESULTS).read()
     assert len(records) > 100
     for record in records:
-        there = getattr(record.experiment.task, "version", "0.02")
+        there = record.experiment.task.version or "0.02"
         folder = tmp_path / there
         (folder / f"speech_commands_v{there}").mkdir(parents=True, exist_ok=True)
         monkeypatch.setenv("PERSISTOR_DATA", str(folder))
@@ -90,9 +95,7 @@ def test_committed_runs_have_their_commands(tmp_path, monkeypatch):
 
 
 def test_the_version_of_the_data_is_no_option():
-    assert command(Experiment(KWSDigits("0.01"), ModelSpec(state=4), TrainingSpec(35_000))) == (
-        "persistor train kws-digits"
-    )
+    assert command(Experiment.of(KWSDigits("0.01"))) == "persistor train kws-digits"
 
 
 def test_own_data_are_named_by_their_place(tmp_path):
@@ -111,8 +114,15 @@ def test_what_has_no_option_is_described_to_python(tmp_path):
     assert program == "python"
     subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)
     assert Run.open(tmp_path / "runs" / experiment.name).result is not None
-    other = Experiment(Parity(test_lengths=(60, 60)))
-    assert command(other).startswith("python -c ")
+    assert command(Experiment.of(Parity(test_lengths=(60, 60)))).startswith("python -c ")
+
+
+class Strange(CopyFirstDiscrete):
+    """A task of somebody's own."""
+
+
+def test_what_is_not_ours_has_no_command():
+    assert command(Experiment.of(Strange(5))).startswith("no command: ")
 
 
 def test_a_result_says_where_it_comes_from(tmp_path, monkeypatch):
@@ -174,7 +184,7 @@ def saved_stopwatch(run):
 
 
 def checkpoint(run) -> tuple[State, dict]:
-    return load_arrays(run.latest, Trainer(run.experiment).start(), run.experiment.hash)
+    return read_arrays(run.latest, Trainer(run.experiment).start(), run.experiment.hash)
 
 
 def test_a_run_begun_before_there_was_provenance_is_finished(tmp_path):
@@ -182,7 +192,7 @@ def test_a_run_begun_before_there_was_provenance_is_finished(tmp_path):
     train(run, should_stop=stop_after(2))
     state, metadata = checkpoint(run)
     del metadata["stopwatch"]
-    save_arrays(run.latest, state, metadata)
+    write_arrays(run.latest, state, metadata)
     found = train(run)["provenance"]
     assert found["seconds"][MISSING] == round(metadata["standing"]["seconds"], 3)
     assert found["sittings"] == 2
@@ -218,7 +228,7 @@ def test_compare_shows_provenance_under_its_table(tmp_path, capsys):
 
 
 def test_compare_shows_what_a_new_run_recorded(tmp_path, capsys):
-    model = ModelSpec(state=1, epsilon=-1.0)
+    model = ModelSpec(state_size=1, epsilon=-1.0)
     task = dataclasses.replace(Parity(), train_lengths=(1, 4), test_lengths=(4, 8))
     record = committed("parity-cmru-eps-1-d1-r1-seed0-")
     new = train(Run.create(Experiment(task, model, TrainingSpec(steps=1, batch=2)), tmp_path))

@@ -37,7 +37,7 @@ def real(monkeypatch):
 @pytest.mark.parametrize("name", sorted(DATASETS))
 def test_it_is_whole(name, real):
     real(name)
-    READERS[name](silent)
+    READERS[name](DATASETS[name], silent)
 
 
 @pytest.mark.parametrize("name", sorted(SIZES))
@@ -79,9 +79,9 @@ def test_reviews_are_reviews(real):
 
 def test_verse_is_verse(real):
     real("tinyshakespeare")
-    assert shakespeare.load_tiny().startswith(b"First Citizen:\nBefore we proceed")
+    assert shakespeare.load(shakespeare.TINY).startswith(b"First Citizen:\nBefore we proceed")
     real("shakespeare")
-    works = shakespeare.load_works()
+    works = shakespeare.load(shakespeare.SHAKESPEARE)
     assert b"To be, or not to be: that is the question" in works
     assert bytes(sorted(set(works))) == shakespeare.ALPHABET
 

@@ -14,20 +14,20 @@ from browser import in_browser, opened
 
 from persistor import Experiment, ModelSpec
 from persistor.analysis.examples import spread
+from persistor.model.file import write_arrays
 from persistor.nn.sequence import Dense
 from persistor.report import states
 from persistor.report.page import page
 from persistor.tasks import SMNIST, CopyFirstDiscrete, CopyFirstNoisy, Parity, own_task
 from persistor.training import Run
-from persistor.training.checkpoint import save_arrays
 
 
 def made(folder, task, *cells, state, blocks=1, seed=0, **model):
     """A run whose best weights are those it begins with."""
-    spec = ModelSpec(cells, state=state, blocks=blocks, width=16, encoding=16, **model)
+    spec = ModelSpec(cells, state_size=state, blocks=blocks, width=16, encoding=16, **model)
     run = Run.create(Experiment(task, spec, seed=seed), folder)
     weights = eqx.filter(run.experiment.build(), eqx.is_array)
-    save_arrays(run.best, weights, {"experiment": run.experiment.hash})
+    write_arrays(run.best, weights, {"experiment": run.experiment.hash})
     return run
 
 
@@ -153,7 +153,7 @@ def test_runs_that_cannot_be_looked_into_are_named(tmp_path, monkeypatch):
     broken.best.write_bytes(b"no weights")
     infinite = made(runs, CopyFirstDiscrete(length=7), "cmru", state=2)
     bad = eqx.tree_at(lambda m: m.blocks[0].cell.scale, infinite.model(), jnp.full(2, jnp.inf))
-    save_arrays(
+    write_arrays(
         infinite.best, eqx.filter(bad, eqx.is_array), {"experiment": infinite.experiment.hash}
     )
     with jax.numpy_dtype_promotion("standard"):
@@ -164,14 +164,14 @@ def test_runs_that_cannot_be_looked_into_are_named(tmp_path, monkeypatch):
     assert f"{infinite.path.name} is not shown: its states are not finite" in text
 
 
-def test_the_newest_dozen_is_shown(tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "RUNS", 2)
+def test_only_the_newest_are_shown(tmp_path):
     runs = [made(tmp_path, CopyFirstDiscrete(length=n), "cmru", state=1) for n in (3, 4, 5)]
     for age, run in enumerate(runs):
         os.utime(run.best, (age, age))
     counted = []
     with jax.numpy_dtype_promotion("standard"):
-        seen, left = states.watched(tmp_path, lambda done, total: counted.append((done, total)))
+        count = lambda done, total: counted.append((done, total))  # noqa: E731
+        seen, left = states.watched(tmp_path, count, most=2)
     assert [run["run"] for run in seen] == [runs[2].path.name, runs[1].path.name]
     assert left == ["Of 3 runs with weights, the 2 newest are looked into."]
     assert counted == [(0, 2), (1, 2)]

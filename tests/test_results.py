@@ -10,6 +10,7 @@ from persistor.paper.tables import table, tables
 from persistor.report.markdown import markdown
 from persistor.reproduction.comparison import compare, overall
 from persistor.reproduction.outcomes import Outcome
+from persistor.reproduction.plan import experiment_of
 
 REMARKS = """
 [[smnist-epsilon]]
@@ -98,7 +99,7 @@ def test_wrong_remarks_are_explained(folder, text, says):
 
 def test_the_summary_counts_shared_entries_once_and_reduced_ones_apart():
     def run(name, budget=1.0, seeds=(0,), value=1.0, **row):
-        return [Outcome(table(name).row(**row).experiment(s, budget), value) for s in seeds]
+        return [Outcome(experiment_of(table(name).row(**row), s, budget), value) for s in seeds]
 
     outcomes = [
         *run("smnist-epsilon", value=0.96, cell="cmru", epsilon="1"),  # in four tables

@@ -13,7 +13,7 @@ LETTERS = tuple("abcdefgh ")
 @pytest.fixture
 def model(key):
     cells = (AlphaCMRU(16, 5, key=key), MinGRU(16, 5, key=key))
-    return Backbone(9, 9, cells, width=16, encoding=16, pooling=Pooling.NONE, key=key)
+    return Backbone(9, 9, cells, width=16, pooling=Pooling.NONE, key=key)
 
 
 def write(model, prompt, count, *, window, temperature=0.0, seed=0):

@@ -13,7 +13,7 @@ from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, 
 from persistor.cells import CELLS
 from persistor.cli.train import Train
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
-from persistor.training import Trainer, loop
+from persistor.training import Trainer
 
 WAITING = ("bmru", "cmru", "alpha-cmru")
 SEARCH = dataclasses.replace(SHORT, search=True)
@@ -29,7 +29,7 @@ def as_users_have_it():
 
 def guessing(cell="lru", **changes):
     """A run that cannot learn parity, and so starts again after every evaluation."""
-    model = ModelSpec((cell,), state=1, width=16, encoding=16)
+    model = ModelSpec((cell,), state_size=1, width=16, encoding=16)
     return dataclasses.replace(Experiment(BITS, model, SEARCH, seed=5), **changes)
 
 
@@ -59,7 +59,7 @@ def test_a_poised_start_changes_thresholds_scales_and_read_outs_alone(cell):
 
 @pytest.mark.parametrize("cell", WAITING)
 def test_units_of_a_poised_start_retain_and_would_store_one(cell):
-    made = guessing(cell, model=ModelSpec((cell,), state=8)).build().blocks[0].cell
+    made = guessing(cell, model=ModelSpec((cell,), state_size=8)).build().blocks[0].cell
     x = jax.random.normal(jax.random.key(0), (1000, 256))
     transition = made.transition(x)
     assert np.all(np.asarray(transition.decay) == 1)
@@ -97,7 +97,7 @@ def test_a_run_that_guesses_starts_again_after_every_evaluation_but_the_last(tmp
 def test_a_run_that_learns_is_left_alone(tmp_path):
     task = CopyFirstDiscrete(length=2)
     training = dataclasses.replace(SEARCH, steps=256, evaluate_every=64, batch=64)
-    model = ModelSpec(("alpha-cmru",), state=4, width=32, encoding=32)
+    model = ModelSpec(("alpha-cmru",), state_size=4, width=32, encoding=32)
     run = Run.create(Experiment(task, model, training), tmp_path)
     train(run)
     better = [line["accuracy"] > 0.2 for line in run.progress()]
@@ -114,10 +114,9 @@ def test_without_a_search_nothing_is_said_of_restarts(tmp_path):
 
 
 @pytest.mark.parametrize("stop_after", [1, 3])
-def test_a_search_that_was_stopped_equals_one_that_was_not(tmp_path, monkeypatch, stop_after):
-    monkeypatch.setattr(loop, "SAVE_EVERY", 1e9)
+def test_a_search_that_was_stopped_equals_one_that_was_not(tmp_path, stop_after):
     whole = Run.create(guessing(), tmp_path / "whole")
-    train(whole)
+    train(whole, save_every=1e9)
     parts = Run.create(guessing(), tmp_path / "parts")
     legs = 0
 
@@ -126,8 +125,8 @@ def test_a_search_that_was_stopped_equals_one_that_was_not(tmp_path, monkeypatch
         legs += 1
         return legs == stop_after
 
-    assert train(parts, should_stop=tired) is None
-    train(parts)
+    assert train(parts, should_stop=tired, save_every=1e9) is None
+    train(parts, save_every=1e9)
     assert files(parts) == files(whole)
 
 

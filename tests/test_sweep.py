@@ -20,7 +20,7 @@ from persistor.tasks import CopyFirstDiscrete
 
 SHORT = Experiment(
     CopyFirstDiscrete(length=5),
-    ModelSpec(("cmru",), state=2, width=8, encoding=8),
+    ModelSpec(("cmru",), state_size=2, width=8, encoding=8),
     TrainingSpec(steps=8, batch=4, evaluate_every=4, valid_batches=1),
 )
 ENDLESS = dataclasses.replace(SHORT, training=dataclasses.replace(SHORT.training, steps=10**7))

@@ -1,18 +1,33 @@
 """Laws of the tasks: what a batch holds, and that an index always means the same example."""
 
+import dataclasses
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from publishers import SHARE, publish_all
+from publishers import SHARE, on_data, publish_all
 
-from persistor import TASKS, PersistorError, Pooling
+from persistor import (
+    TASKS,
+    Dense,
+    Experiment,
+    ModelSpec,
+    PersistorError,
+    Pooling,
+    Run,
+    TrainingSpec,
+    train,
+)
 from persistor.data import shakespeare
-from persistor.tasks.task import SPLITS
+from persistor.tasks import KINDS, Batch, Task, computed
+from persistor.tasks.task import SPLITS, Classification, split_key
 
 NAMES = sorted(TASKS)
 COPY = [name for name in NAMES if name.startswith("copy")]
 MNIST = ["smnist", "pmnist", "pmnist-24", "pmnist-36"]
+KWS = ["kws-all", "kws-digits", "kws-yes"]
 TEXT = ["imdb", "shakespeare", "tinyshakespeare"]
 ANY_LENGTH = [*COPY, *TEXT, "parity"]
 SIZES = {
@@ -33,24 +48,118 @@ SIZES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def data(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        publish_all(tmp_path_factory.mktemp("data"), patch)
-        yield
+    """Data sets made up in their publishers' form, by name."""
+    folder = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PERSISTOR_DATA", str(folder))
+        yield publish_all(folder)
 
 
-def small(name):
-    if name == "parity":
-        return TASKS[name](train_lengths=(5, 9), test_lengths=(5, 20))
-    return TASKS[name](length=12) if name in COPY else TASKS[name]()
+@pytest.fixture(scope="module")
+def task_on(data):
+    """A registered task, reading the made-up data."""
+
+    def make(name, **options):
+        kind = TASKS[name]
+        return (on_data(kind, data[kind.data]) if kind.data else kind)(**options)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def small(task_on):
+    """A registered task with short sequences."""
+
+    def make(name):
+        if name == "parity":
+            return task_on(name, train_lengths=(5, 9), test_lengths=(5, 20))
+        return task_on(name, length=12) if name in COPY else task_on(name)
+
+    return make
 
 
 def test_registry_is_not_empty():
     assert len(NAMES) >= 4
 
 
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_every_task_is_declared(name):
+    kind = KINDS[name]
+    assert kind.name == name
+    assert issubclass(kind, Task)
+    assert dataclasses.is_dataclass(kind)
+    assert kind.summary
+    assert not [other for other in KINDS.values() if other is not kind and issubclass(other, kind)]
+    options = {field.name for field in dataclasses.fields(kind)}
+    assert bool(kind.length) == ("length" in options)
+    assert ("version" in options) == (name in KWS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_there_for_every_letter_and_class(name):
+    task = TASKS[name]
+    assert len(task.letters) in (0, task.inputs)
+    assert len(task.classes) in (0, task.outputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Majority(Task):
+    """Were there more ones than zeros? A task that no registry knows."""
+
+    length: int = 9
+
+    summary = "more ones than zeros"
+    inputs = 1
+    outputs = 2
+    objective = Classification()
+    pooling = Pooling.LAST
+    chance = 0.5
+
+    def split(self, name):
+        return Votes(split_key(name), self.length)
+
+
+class Votes(eqx.Module):
+    key: jax.Array
+    length: int = eqx.field(static=True)
+    size: int = eqx.field(static=True, default=64)
+
+    def at(self, indices):
+        bits = jax.random.bernoulli(self.key, 0.5, (self.size, self.length))[indices]
+        return Batch(Dense(bits.astype(jnp.float32)[..., None]), jnp.median(bits, 1).astype(int))
+
+
+def test_a_task_of_your_own_trains_without_being_registered(tmp_path):
+    task = Majority().with_length(5)
+    assert (task, task.name) == (Majority(5), "Majority")
+    model = ModelSpec(("cmru",), state_size=2, width=8)
+    run = Run.create(Experiment(task, model, TrainingSpec(steps=3, batch=4)), tmp_path)
+    assert run.path.name.startswith("Majority-L5-cmru-")
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        result = train(run)
+    assert 0 <= result["test"]["accuracy"] <= 1
+    assert result["budget"] == "reduced"
+    assert run.model() is not None
+    with pytest.raises(PersistorError, match="unknown task 'Majority'"):
+        Run.open(run.path)
+
+
+def test_a_member_may_be_computed_from_the_options():
+    @dataclasses.dataclass(frozen=True)
+    class Several(Majority):
+        kinds: int = 3
+
+        @computed
+        def outputs(self):
+            return self.kinds
+
+    assert Several(kinds=5).outputs == 5
+    assert "outputs" not in dataclasses.asdict(Several())
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("split", SPLITS)
-def test_an_index_always_means_the_same_example(name, split):
+def test_an_index_always_means_the_same_example(name, split, small):
     data = small(name).split(split)
     one = data.at(jnp.array([3, 5, 4], jnp.int32))
     two = data.at(jnp.array([5], jnp.int32))
@@ -59,7 +168,7 @@ def test_an_index_always_means_the_same_example(name, split):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_shapes_and_scores(name):
+def test_shapes_and_scores(name, small):
     task = small(name)
     batch = task.split("test").at(jnp.arange(6, dtype=jnp.int32))
     assert batch.inputs.dense().shape[-1] == task.inputs
@@ -72,7 +181,7 @@ def test_shapes_and_scores(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_splits_differ_and_have_the_papers_sizes(name):
+def test_splits_differ_and_have_the_papers_sizes(name, small):
     task = small(name)
     splits = {s: task.split(s) for s in SPLITS}
     assert tuple(splits[s].size for s in SPLITS) == SIZES[name]
@@ -83,7 +192,7 @@ def test_splits_differ_and_have_the_papers_sizes(name):
     assert len({*zip(contents, targets, strict=True)}) == 3
 
 
-def test_copy_first_shows_its_target_once():
+def test_copy_first_shows_its_target_once(small):
     batch = small("copy-first-discrete").split("train").at(jnp.arange(50, dtype=jnp.int32))
     x = np.asarray(batch.inputs.dense())
     assert np.array_equal(x[:, 0].argmax(-1), batch.targets)
@@ -98,12 +207,12 @@ def test_copy_first_shows_its_target_once():
         assert x[:, 1:].any() == (name == "copy-first-noisy")
 
 
-def test_symbols_are_uniform():
+def test_symbols_are_uniform(small):
     symbols = np.asarray(small("copy-first-discrete").split("train").symbols)
     assert np.bincount(symbols, minlength=15).min() > 550  # 667 expected
 
 
-def test_parity_is_parity_within_its_lengths():
+def test_parity_is_parity_within_its_lengths(small):
     for split, (shortest, longest) in (("train", (5, 9)), ("test", (5, 20))):
         batch = small("parity").split(split).at(jnp.arange(400, dtype=jnp.int32))
         bits, lengths = np.asarray(batch.inputs.dense())[..., 0], np.asarray(batch.lengths)
@@ -115,38 +224,38 @@ def test_parity_is_parity_within_its_lengths():
 
 
 @pytest.mark.parametrize("name", ANY_LENGTH)
-def test_another_length(name):
+def test_another_length(name, small):
     batch = small(name).with_length(31).split("test").at(jnp.arange(2, dtype=jnp.int32))
     assert batch.inputs.length == 31
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(ANY_LENGTH)))
-def test_what_has_a_length_of_its_own_has_no_other(name):
+def test_what_has_a_length_of_its_own_has_no_other(name, task_on):
     with pytest.raises(PersistorError, match="leave the length out"):
-        TASKS[name]().with_length(31)
+        task_on(name).with_length(31)
 
 
 @pytest.mark.parametrize("name", ANY_LENGTH)
 @pytest.mark.parametrize("length", [0, -5])
-def test_a_length_without_steps_is_refused(name, length):
+def test_a_length_without_steps_is_refused(name, length, small):
     with pytest.raises(PersistorError, match="at least 1"):
         small(name).with_length(length)
 
 
-def test_permuted_pixels_are_the_same_pixels():
+def test_permuted_pixels_are_the_same_pixels(task_on):
     index = jnp.arange(20, dtype=jnp.int32)
-    plain = np.asarray(TASKS["smnist"]().split("train").at(index).inputs.dense())[..., 0]
+    plain = np.asarray(task_on("smnist").split("train").at(index).inputs.dense())[..., 0]
     orders = set()
     for name in MNIST[1:]:
-        mixed = np.asarray(TASKS[name]().split("train").at(index).inputs.dense())[..., 0]
+        mixed = np.asarray(task_on(name).split("train").at(index).inputs.dense())[..., 0]
         np.testing.assert_array_equal(np.sort(mixed), np.sort(plain))
         assert (mixed != plain).any()
         orders.add(mixed.tobytes())
     assert len(orders) == 3
 
 
-def test_reviews_are_read_to_their_end_or_the_length():
-    split = TASKS["imdb"](length=500).split("train")
+def test_reviews_are_read_to_their_end_or_the_length(task_on):
+    split = task_on("imdb", length=500).split("train")
     batch = split.at(jnp.linspace(0, split.size - 1, 200).astype(jnp.int32))  # short and long ones
     ids, lengths = np.asarray(batch.inputs.ids), np.asarray(batch.lengths)
     assert ids.shape == (200, 500)
@@ -158,22 +267,22 @@ def test_reviews_are_read_to_their_end_or_the_length():
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_half_of_the_reviews_are_favourable(split):
-    assert float(TASKS["imdb"]().split(split).targets.mean()) == 0.5
+def test_half_of_the_reviews_are_favourable(split, task_on):
+    assert float(task_on("imdb").split(split).targets.mean()) == 0.5
 
 
-def test_reviews_and_clips_are_in_one_part_only():
-    starts = [np.asarray(TASKS["imdb"]().split(s).starts) for s in SPLITS]
+def test_reviews_and_clips_are_in_one_part_only(task_on):
+    starts = [np.asarray(task_on("imdb").split(s).starts) for s in SPLITS]
     assert len(np.unique(np.concatenate(starts))) == 50_000 // SHARE
     for name in ("kws-digits", "kws-yes", "kws-all"):
-        clips = np.concatenate([TASKS[name]().split(s).features for s in SPLITS])
+        clips = np.concatenate([task_on(name).split(s).features for s in SPLITS])
         assert len(np.unique(clips.reshape(len(clips), -1), axis=0)) == len(clips)
 
 
 @pytest.mark.parametrize("name", ["kws-digits", "kws-yes", "kws-all"])
 @pytest.mark.parametrize("split", SPLITS)
-def test_classes_of_words_are_balanced(name, split):
-    data = TASKS[name]().split(split)
+def test_classes_of_words_are_balanced(name, split, task_on):
+    data = task_on(name).split(split)
     assert len(set(np.bincount(data.targets))) == 1
     if split == "train":
         x = np.asarray(data.at(jnp.arange(data.size, dtype=jnp.int32)).inputs.dense())
@@ -181,8 +290,8 @@ def test_classes_of_words_are_balanced(name, split):
         np.testing.assert_allclose(x.std((0, 1)), 1, atol=1e-2)
 
 
-def test_what_follows_is_what_follows():
-    task = TASKS["shakespeare"](length=40)
+def test_what_follows_is_what_follows(task_on):
+    task = task_on("shakespeare", length=40)
     batch = task.split("train").at(jnp.array([0, 1, 40], jnp.int32))
     ids, targets = np.asarray(batch.inputs.ids), np.asarray(batch.targets)
     np.testing.assert_array_equal(ids[:, 1:], targets[:, :-1])
@@ -191,16 +300,16 @@ def test_what_follows_is_what_follows():
     test = task.split("test")
     pieces = np.asarray(test.at(jnp.arange(test.size, dtype=jnp.int32)).inputs.ids)
     text = "".join(task.letters[i] for i in pieces.ravel())
-    assert text.encode() in shakespeare.load_works()
+    assert text.encode() in shakespeare.load(task.source)
 
 
-def test_a_text_that_is_too_short_is_refused():
+def test_a_text_that_is_too_short_is_refused(task_on):
     with pytest.raises(PersistorError, match="too few"):
-        TASKS["shakespeare"](length=5_000).split("test")
+        task_on("shakespeare", length=5_000).split("test")
 
 
-def test_a_run_stays_with_its_version_of_the_words():
+def test_a_run_stays_with_its_version_of_the_words(task_on):
     with pytest.raises(PersistorError, match=r"0\.02 is there"):
-        TASKS["kws-digits"](version="0.01").split("train")
+        task_on("kws-digits", version="0.01").split("train")
     with pytest.raises(PersistorError, match=r"0\.01 or 0\.02"):
-        TASKS["kws-digits"](version="3")
+        task_on("kws-digits", version="3")

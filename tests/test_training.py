@@ -19,13 +19,13 @@ from committed import RESULTS
 
 from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, train
 from persistor._tools.files import write_atomically
+from persistor.model.file import read_arrays, write_arrays
 from persistor.reproduction.archive import Archive
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
-from persistor.training import Trainer, loop
-from persistor.training.checkpoint import load_arrays, save_arrays
+from persistor.training import Trainer
 from persistor.training.schedule import annealed_epsilon, learning_rate
 
-SMALL = ModelSpec(("cmru",), state=3, width=16, encoding=16)
+SMALL = ModelSpec(("cmru",), state_size=3, width=16, encoding=16)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
 
 
@@ -39,7 +39,7 @@ def files(run):
     """The bytes that matter, without the times."""
     progress = [{k: v for k, v in line.items() if k != "seconds"} for line in run.progress()]
     result = {k: v for k, v in run.result.items() if k not in ("seconds", "provenance")}
-    params, _ = load_arrays(run.best, eqx.filter(run.model(), eqx.is_array), run.experiment.hash)
+    params, _ = read_arrays(run.best, eqx.filter(run.model(), eqx.is_array), run.experiment.hash)
     leaves = [np.asarray(x).tobytes() for x in jax.tree.leaves(params)]
     return progress, result, leaves
 
@@ -49,11 +49,6 @@ def as_users_have_it():
     """optax relies on JAX's usual promotion."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
-
-
-@pytest.fixture
-def save_always(monkeypatch):
-    monkeypatch.setattr(loop, "SAVE_EVERY", 0.0)
 
 
 def test_a_run_is_a_folder(tmp_path):
@@ -68,11 +63,14 @@ def test_a_run_is_a_folder(tmp_path):
     assert not [p for p in run.path.iterdir() if p.name.startswith(".") and p.name != ".lock"]
 
 
-def test_a_finished_run_is_not_computed_again(tmp_path, monkeypatch):
+def test_a_finished_run_is_not_computed_again(tmp_path):
     run = Run.create(experiment(), tmp_path)
     result = train(run)
-    monkeypatch.setattr(loop, "Trainer", None)
-    assert train(run) == result
+    before = {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in run.path.iterdir()}
+    heard = []
+    assert train(run, watch=heard.append, should_stop=lambda: True) == result
+    assert heard == []
+    assert {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in run.path.iterdir()} == before
 
 
 @pytest.mark.parametrize("stops", [(1,), (2, 3), (1, 1, 1, 1)])
@@ -92,7 +90,7 @@ def test_stopped_and_continued_equals_uninterrupted(tmp_path, stops):
     assert files(parts) == files(whole)
 
 
-def test_work_beyond_the_last_save_is_done_again_alike(tmp_path, save_always, monkeypatch):
+def test_work_beyond_the_last_save_is_done_again_alike(tmp_path):
     """What kill -9 leaves behind: an older state, newer progress, perhaps a newer best."""
     whole = Run.create(experiment(), tmp_path / "whole")
     train(whole)
@@ -103,14 +101,14 @@ def test_work_beyond_the_last_save_is_done_again_alike(tmp_path, save_always, mo
         left[0] -= 1
         return left[0] == 0
 
-    train(torn, should_stop=enough)
+    train(torn, should_stop=enough, save_every=0.0)
     kept = torn.latest.read_bytes()
     left[0] = 2
-    train(torn, should_stop=enough)
+    train(torn, should_stop=enough, save_every=0.0)
     torn.latest.write_bytes(kept)
     with (torn.path / "progress.jsonl").open("a") as file:
         file.write('{"step": 99, "los')
-    train(torn)
+    train(torn, save_every=0.0)
     assert files(torn) == files(whole)
 
 
@@ -118,9 +116,7 @@ SCRIPT = """
 import dataclasses, sys, pathlib
 import test_training as t
 from persistor import Run, train
-from persistor.training import loop
-loop.SAVE_EVERY = 0.0
-train(Run.create(t.experiment(training=t.KILLED), pathlib.Path(sys.argv[1])))
+train(Run.create(t.experiment(training=t.KILLED), pathlib.Path(sys.argv[1])), save_every=0.0)
 """
 KILLED = dataclasses.replace(SHORT, steps=400)
 
@@ -244,11 +240,11 @@ def test_seeds_differ_and_repeat():
     assert losses[0] == losses[2] != losses[1]
 
 
-def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, save_always):
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
     training = dataclasses.replace(SHORT, learning_rate=1e30)
     run = Run.create(experiment(training=training), tmp_path)
     with pytest.raises(PersistorError, match="not finite between steps"):
-        train(run)
+        train(run, save_every=0.0)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +272,7 @@ whole = Experiment(Parity(), ModelSpec(epsilon=1, hold=2), TrainingSpec(clip=1))
 fraction = Experiment(Parity(), ModelSpec(epsilon=1.0, hold=2.0), TrainingSpec(clip=1.0))
 assert whole == fraction
 assert whole.name == fraction.name
-for wrong in (lambda: ModelSpec(state=1.5), lambda: TrainingSpec(steps=10.0)):
+for wrong in (lambda: ModelSpec(state_size=1.5), lambda: TrainingSpec(steps=10.0)):
     try:
         wrong()
     except PersistorError as error:
@@ -323,7 +319,7 @@ def test_different_experiments_have_different_names():
         (lambda: ModelSpec(("lru",), hold=10.0), "hold does not apply to lru; use bmru"),
         (lambda: ModelSpec(hold=-1.0), "from 0 on"),
         (lambda: ModelSpec(hold=float("nan")), "from 0 on"),
-        (lambda: ModelSpec(state=0), "at least 1"),
+        (lambda: ModelSpec(state_size=0), "at least 1"),
         (lambda: ModelSpec(encoding=3), "even"),
         (lambda: ModelSpec(dropout=1.0), "dropout"),
         (lambda: TrainingSpec(steps=0), "at least 1"),
@@ -352,10 +348,10 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
         run.best.write_bytes(good[:size])
         with pytest.raises(PersistorError, match="damaged"):
             run.model()
-    save_arrays(run.best, {"x": np.zeros(2)}, {"experiment": "someone else's"})
+    write_arrays(run.best, {"x": np.zeros(2)}, {"experiment": "someone else's"})
     with pytest.raises(PersistorError, match="another experiment"):
         run.model()
-    save_arrays(run.best, {"x": np.zeros(2)}, {"experiment": run.experiment.hash})
+    write_arrays(run.best, {"x": np.zeros(2)}, {"experiment": run.experiment.hash})
     with pytest.raises(PersistorError, match="different model"):
         run.model()
     run.best.unlink()

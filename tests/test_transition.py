@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from persistor.kernels.engine import engine
 from persistor.recurrence.transition import Affine, Saturating
 from persistor.recurrence.unroll import composed, unroll
 
@@ -68,14 +69,15 @@ def test_engines_agree_on_states_and_gradients_to_the_last_bit(seed):
     maps, first = transitions(seed), jnp.array([0.0, -2.0, 1.0])
     weights = jnp.round(3 * jax.random.normal(jax.random.key(seed), (STEPS, UNITS)))
 
-    def loss(drive, first, engine):
+    def loss(drive, first, name):
         given_ = Saturating(Affine(maps.affine.decay, drive), maps.low, maps.high)
-        states, _ = unroll(given_, first, engine=engine)
+        with engine(name):
+            states, _ = unroll(given_, first)
         return (states * weights).sum(), states
 
     one, two = (
-        jax.grad(loss, argnums=(0, 1), has_aux=True)(maps.affine.drive, first, engine)
-        for engine in ("sequential", "parallel")
+        jax.grad(loss, argnums=(0, 1), has_aux=True)(maps.affine.drive, first, name)
+        for name in ("sequential", "parallel")
     )
     jax.tree.map(np.testing.assert_array_equal, one, two)
 

@@ -12,12 +12,11 @@ def texts(task: Task, split: Split, examples: int) -> list[tuple[str, str]]:
     """Examples of a task whose steps are letters: what is to be found, and the text."""
     batch = spread(split, examples)
     ids = np.asarray(batch.inputs.ids)  # pyright: ignore[reportAttributeAccessIssue]
-    letters = task.letters  # pyright: ignore[reportAttributeAccessIssue]
-    found = []
+    pairs = []
     for i, row in enumerate(ids):
         length = None if batch.lengths is None else int(batch.lengths[i])
-        found.append((target(task, batch, i), "".join(letters[j] for j in row[:length])))
-    return found
+        pairs.append((target(task, batch, i), "".join(task.letters[j] for j in row[:length])))
+    return pairs
 
 
 def spread(split: Split, examples: int) -> Batch:
@@ -28,8 +27,7 @@ def spread(split: Split, examples: int) -> Batch:
 
 def target(task: Task, batch: Batch, index: int) -> str:
     """What is to be found in an example, in words."""
-    found = np.asarray(batch.targets[index])
-    if found.ndim:
-        return "what follows" if found.dtype.kind == "i" else ", ".join(f"{x:.3f}" for x in found)
-    classes = getattr(task, "classes", ())
-    return classes[int(found)] if classes else str(int(found))
+    value = np.asarray(batch.targets[index])
+    if value.ndim:
+        return "what follows" if value.dtype.kind == "i" else ", ".join(f"{x:.3f}" for x in value)
+    return task.classes[int(value)] if task.classes else str(int(value))

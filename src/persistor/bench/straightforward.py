@@ -62,7 +62,7 @@ def apply_block(
 
 def predict(model: Backbone, x: Float[Array, "b t i"], fold: Engine) -> Float[Array, "b ..."]:
     """What `model(Dense(x))` predicts."""
-    encoding = sinusoid(jnp.arange(x.shape[1], dtype=jnp.int32), model.encoding)
+    encoding = sinusoid(jnp.arange(x.shape[1], dtype=jnp.int32), model.encoding_width)
     x = residual(model.encoder, x)
     for block in model.blocks:
         x = apply_block(block, x, encoding, fold)

@@ -19,6 +19,7 @@ from persistor.bench.peers import PEERS
 from persistor.bench.straightforward import training_step
 from persistor.bench.workloads import Pictures, Stepper, matmul_flops, training
 from persistor.cells import CELLS, Cell
+from persistor.kernels.engine import engine
 from persistor.model import Pooling
 from persistor.nn.sequence import Dense, Indexed, Positions, Sequence
 from persistor.recurrence.unroll import ENGINES
@@ -81,10 +82,11 @@ def _engines(
     """One cell: all engines by turns; the row is against the better one of plain JAX."""
     inexact, rest = eqx.partition((cell, projections), eqx.is_inexact_array)
 
-    def step(engine: str) -> Callable:
+    def step(name: str) -> Callable:
         def read(inexact):
             cell, projections = eqx.combine(inexact, rest)
-            states, last = cell.unroll(projections, engine=engine, every=every)
+            with engine(name):
+                states, last = cell.unroll(projections, every=every)
             return states if every else last
 
         @jax.jit
@@ -96,9 +98,9 @@ def _engines(
         return lambda: jax.block_until_ready(run(inexact, cotangent))
 
     names = {"auto": "ours", "sequential": "scan", "parallel": "associative scan"}
-    seconds = by_turns({engine: step(engine) for engine in names}, scale)
+    seconds = by_turns({name: step(name) for name in names}, scale)
     ours = 1e3 * seconds.pop("auto")
-    better = min(seconds, key=lambda engine: seconds[engine])
+    better = min(seconds, key=lambda name: seconds[name])
     yield Measurement("b", what, ours, "ms", names[better], 1e3 * seconds[better])
 
 

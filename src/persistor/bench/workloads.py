@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from persistor.experiment import Experiment, ModelSpec, TrainingSpec
 from persistor.model import Pooling
 from persistor.nn.sequence import Indexed
 from persistor.tasks import Task
-from persistor.tasks.task import Batch, Classification, Objective
+from persistor.tasks.task import Batch, Classification
 from persistor.training.loop import Trainer
 
 
@@ -36,21 +36,17 @@ class Pixels(eqx.Module):
 
 
 @dataclass(frozen=True)
-class Pictures:
+class Pictures(Task):
     """A task of the shape of sequential MNIST, or of Pathfinder with mean pooling."""
 
     length: int = 784
     pooling: Pooling = Pooling.LAST
 
-    summary: ClassVar[str] = "random pictures"
-    inputs: ClassVar[int] = 1
-    outputs: ClassVar[int] = 10
-    objective: ClassVar[Objective] = Classification()
-    steps: ClassVar[int] = 30_000
-    state: ClassVar[int] = 32
-    blocks: ClassVar[int] = 1
-    chance: ClassVar[float] = 0.1
-    data: ClassVar[str | None] = None
+    summary = "random pictures"
+    inputs = 1
+    outputs = 10
+    objective = Classification()
+    chance = 0.1
 
     def split(self, name: str) -> Pixels:
         """The same few pictures, whatever the name."""
@@ -58,14 +54,10 @@ class Pictures:
         pixels = jax.random.randint(one, (256, self.length), 0, 256, jnp.int32)
         return Pixels(pixels.astype(jnp.uint8), jax.random.randint(two, (256,), 0, 10, jnp.int32))
 
-    def with_length(self, length: int) -> Pictures:
-        """The same task at another length."""
-        return replace(self, length=length)
 
-
-def training(task: Task | Any, *, batch: int, state: int, blocks: int = 1) -> Trainer:
+def training(task: Task, *, batch: int, state: int, blocks: int = 1) -> Trainer:
     """The compiled pieces of training a CMRU model of the paper's width on a task."""
-    model = ModelSpec(("cmru",), state=state, blocks=blocks)
+    model = ModelSpec(("cmru",), state_size=state, blocks=blocks)
     return Trainer(Experiment(task, model, TrainingSpec(batch=batch)))
 
 

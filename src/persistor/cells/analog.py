@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from persistor._tools.errors import PersistorError
+from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.hysteresis import update_gate
 from persistor.nn.layers import Linear, over
 from persistor.nn.sequence import Dense, Sequence
+
+MISMATCH = Option(
+    "mismatch",
+    0.0,
+    "Train on a chip drawn anew with every batch: the spread of a threshold, as a share of it "
+    "(about 0.13 in SPICE).",
+    low=0.0,
+    high=1.0,
+)
+NOISE = Option(
+    "noise",
+    0.0,
+    "Train with noise at every step: its spread, as a share of the threshold.",
+    low=0.0,
+    high=1.0,
+)
 
 
 class AnalogCell(Cell):
@@ -23,6 +41,7 @@ class AnalogCell(Cell):
     what mismatch is: in SPICE the two have a correlation of 0.83.
     """
 
+    options: ClassVar[tuple[Option, ...]] = (MISMATCH, NOISE)
     project: Linear  # candidate
     threshold: Float[Array, " d"]
     scale: Float[Array, " d"]
@@ -43,8 +62,8 @@ class AnalogCell(Cell):
         self.threshold = jnp.ones(state_size)
         self.scale = jnp.ones(state_size)
         self.state_size = state_size
-        self.mismatch = checked_share("mismatch", mismatch)
-        self.noise = checked_share("noise", noise)
+        self.mismatch = float(MISMATCH.checked(mismatch))
+        self.noise = float(NOISE.checked(noise))
 
     def updates(self, candidates: Float[Array, "*s d"]) -> Float[Array, "*s d"]:
         """z = H(|candidate| - |beta|): 1 updates, 0 retains."""
@@ -63,10 +82,3 @@ class AnalogCell(Cell):
             moved = self.noise * over(beta, c) * jax.random.normal(moment, c.shape)
             projections = Dense(c + moved)
         return projections
-
-
-def checked_share(name: str, value: float) -> float:
-    """A standard deviation as a share of the threshold: from 0 to 1."""
-    if not 0 <= value <= 1:
-        raise PersistorError(f"{name} is {value:g}; it must lie in [0, 1]")
-    return float(value)

@@ -7,9 +7,10 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
+from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
-from persistor.cells.hysteresis import projection, update_gate
+from persistor.cells.hysteresis import HOLD, THRESHOLDS, Thresholds, projection, update_gate
 from persistor.nn.layers import Linear, over
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import Affine
@@ -25,12 +26,23 @@ class BMRU(Cell):
     """
 
     kernel: ClassVar[str | None] = "cmru"
+    options: ClassVar[tuple[Option, ...]] = (HOLD, THRESHOLDS)
     project: Linear  # candidate, threshold
     scale: Float[Array, " d"]
     state_size: int = eqx.field(static=True)
 
-    def __init__(self, input_size: int, state_size: int, *, hold: float = 0.0, key: Key):
-        self.project = projection(input_size, state_size, 2, hold=hold, key=key)
+    def __init__(
+        self,
+        input_size: int,
+        state_size: int,
+        *,
+        hold: float = 0.0,
+        thresholds: Thresholds = "inputs",
+        key: Key,
+    ):
+        self.project = projection(
+            input_size, state_size, 2, hold=hold, thresholds=thresholds, key=key
+        )
         self.scale = jnp.ones(state_size)
         self.state_size = state_size
 

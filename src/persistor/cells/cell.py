@@ -8,12 +8,15 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from persistor import kernels
 from persistor._tools.errors import PersistorError
+from persistor._tools.options import Option
 from persistor.arrays import Array, Bool, Float, Inexact, Int, Key
+from persistor.kernels.engine import runs_natively
 from persistor.nn.layers import Linear
-from persistor.nn.sequence import Dense, Indexed, Sequence
+from persistor.nn.sequence import Dense, Indexed, Sequence, as_sequence
 from persistor.recurrence.native import fused_unroll
 from persistor.recurrence.transition import Transition
 from persistor.recurrence.unroll import composed, unroll
@@ -28,14 +31,21 @@ class Cell(eqx.Module):
     Everything else follows from these and is final. Leading axes of the input are free: a single
     sequence (t, m) and a batch (b, t, m) both work.
 
-    A cell may name a native `kernel` that computes `gate` and the recurrence in one pass, and then
-    says with `kernel_parameters` what the kernel needs besides projections.
+    Settings beyond the two sizes are declared as `options` and are arguments of the constructor by
+    the same names. A cell may name a native `kernel` that computes `gate` and the recurrence in one
+    pass, and then says with `kernel_parameters` what the kernel needs besides projections.
     """
 
     state_dtype: ClassVar[jnp.dtype] = jnp.dtype("float32")
     kernel: ClassVar[str | None] = None
+    options: ClassVar[tuple[Option, ...]] = ()
     project: eqx.AbstractVar[Linear]
     state_size: eqx.AbstractVar[int]
+
+    @property
+    def input_size(self) -> int:
+        """The width of the inputs."""
+        return self.project.weight.shape[0]
 
     @abstractmethod
     def gate(self, p: Float[Array, "*s p"]) -> Transition:
@@ -68,14 +78,13 @@ class Cell(eqx.Module):
         *,
         lengths: Int[Array, "*b"] | None = None,
         resets: Bool[Array, "*b t"] | None = None,
-        engine: str = "auto",
         every: bool = True,
         key: Key | None = None,
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """All states over a sequence (only the last if not `every`), and the last one.
 
-        The engine is `native`, or one of `unroll`; `auto` is `native` wherever it can be. With a
-        `key`, in training, the inputs are disturbed as a circuit would disturb them.
+        With a `key`, in training, the inputs are disturbed as a circuit would disturb them. What
+        computes is the engine in force: see `persistor.kernels.engine`.
         """
         projections = inputs.linear(self.project)
         return self.unroll(
@@ -83,7 +92,6 @@ class Cell(eqx.Module):
             initial_state,
             lengths=lengths,
             resets=resets,
-            engine=engine,
             every=every,
         )
 
@@ -94,7 +102,6 @@ class Cell(eqx.Module):
         *,
         lengths: Int[Array, "*b"] | None = None,
         resets: Bool[Array, "*b t"] | None = None,
-        engine: str = "auto",
         every: bool = True,
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """As `states`, from the projections of the inputs: gates and the recurrence."""
@@ -105,15 +112,14 @@ class Cell(eqx.Module):
             if every or lengths is not None or resets is not None:
                 projections = projections.whole()
             else:
-                return self._unroll_shared(projections, initial_state, engine)
+                return self._unroll_shared(projections, initial_state)
         if jnp.iscomplexobj(initial_state) != jnp.issubdtype(self.state_dtype, jnp.complexfloating):
             raise PersistorError(
                 f"first is {initial_state.dtype}; this cell's state is {self.state_dtype}"
             )
-        if self._is_native(engine, projections, initial_state):
+        if runs_natively(lambda: self._refusal(projections, initial_state)):
             return fused_unroll(
-                self.kernel or "",
-                self.kernel_parameters(),
+                self._without_projection(),
                 projections,
                 initial_state,
                 lengths=lengths,
@@ -121,56 +127,52 @@ class Cell(eqx.Module):
                 every=every,
             )
         transitions = self.gate(projections.dense())
-        states, last = unroll(
-            transitions, initial_state, lengths=lengths, resets=resets, engine=engine
-        )
+        states, last = unroll(transitions, initial_state, lengths=lengths, resets=resets)
         return (states if every else last[..., None, :]), last
 
     def _unroll_shared(
-        self, projections: Indexed, initial_state: Inexact[Array, "*b d"], engine: str
+        self, projections: Indexed, initial_state: Inexact[Array, "*b d"]
     ) -> tuple[Inexact[Array, "*b 1 d"], Inexact[Array, "*b d"]]:
         """The last state, where sequences share their later steps: these are one map for all."""
         own, shared = projections.parts()
-        _, last = self.unroll(own, initial_state, engine=engine, every=False)
+        _, last = self.unroll(own, initial_state, every=False)
         after = composed(self.gate(shared.dense()))
         last = jax.tree.map(lambda a: jnp.broadcast_to(a, last.shape), after)(last)
         return last[..., None, :], last
 
-    def _is_native(self, engine: str, projections: Sequence, initial_state: Array) -> bool:
-        """Whether to run the kernel; asked for by name, it must be able to."""
-        if engine not in ("auto", "native"):
-            return False
-        refusal = "this cell has no kernel"
-        if self.kernel is not None:
-            parameters = self.kernel_parameters()
-            given = [
-                *jax.tree.leaves(projections),
-                initial_state,
-                *([parameters] * (parameters.size > 0)),
-            ]
-            refusal = kernels.refusal(*given) if projections.length else "there are no steps"
-        if engine == "native" and refusal is not None:
-            raise PersistorError(f"the native engine cannot be used here: {refusal}")
-        return refusal is None
+    def _without_projection(self) -> Cell:
+        """The cell as the kernel has it: the projection is done, and has no gradient there."""
+        return eqx.tree_at(lambda c: c.project, self, jax.lax.stop_gradient(self.project))
+
+    def _refusal(self, projections: Sequence, initial_state: Array) -> str | None:
+        """Why the kernel cannot take this call; None if it can."""
+        if self.kernel is None:
+            return "this cell has no kernel"
+        if not projections.length:
+            return "there are no steps"
+        parameters = self.kernel_parameters()
+        given = [
+            *jax.tree.leaves(projections),
+            initial_state,
+            *([parameters] * (parameters.size > 0)),
+        ]
+        return kernels.refusal(*given)
 
     def __call__(
         self,
-        x: Float[Array, "*b t m"] | Sequence,
+        x: Float[Array, "*b t m"] | np.ndarray | Sequence,
         initial_state: Inexact[Array, "*b d"] | None = None,
         *,
         lengths: Int[Array, "*b"] | None = None,
         resets: Bool[Array, "*b t"] | None = None,
-        engine: str = "auto",
     ) -> tuple[Float[Array, "*b t d"], Inexact[Array, "*b d"]]:
         """Outputs over a whole sequence, and the last state: `(xs, h0) -> (ys, hT)`.
 
         `initial_state` is the state to begin with (zeros by default). Feed the last state of one
         chunk into the next, and the chunks equal the whole. `lengths` and `resets` as in `unroll`.
         """
-        inputs = x if isinstance(x, Dense | Indexed) else Dense(x)
-        states, last = self.states(
-            inputs, initial_state, lengths=lengths, resets=resets, engine=engine
-        )
+        inputs = as_sequence(x, self.input_size)
+        states, last = self.states(inputs, initial_state, lengths=lengths, resets=resets)
         return self.read(states, inputs), last
 
     def step(

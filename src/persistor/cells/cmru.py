@@ -7,10 +7,18 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
+from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
-from persistor.cells.epsilon import checked_epsilon, update_decay
-from persistor.cells.hysteresis import projection, update_gate
+from persistor.cells.epsilon import (
+    EPSILON,
+    LEARN_EPSILON,
+    Epsilon,
+    by_unit,
+    checked_epsilon,
+    update_decay,
+)
+from persistor.cells.hysteresis import HOLD, THRESHOLDS, Thresholds, projection, update_gate
 from persistor.nn.layers import Linear, over
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import Affine
@@ -22,13 +30,15 @@ class CMRU(Cell):
     c_t = W_x x_t + b_x,  beta_t = |W_beta x_t + b_beta|,  z_t = H(|c_t| - beta_t)
     h_t = z_t [S(c_t) alpha + epsilon h_{t-1}] + (1 - z_t) h_{t-1}
 
-    epsilon = 0 is BMRU, epsilon = 1 a selective integrator, epsilon = -1 a reflection.
+    epsilon = 0 is BMRU, epsilon = 1 a selective integrator, epsilon = -1 a reflection. It is a
+    constant unless `learn_epsilon`.
     """
 
     kernel: ClassVar[str | None] = "cmru"
+    options: ClassVar[tuple[Option, ...]] = (EPSILON, LEARN_EPSILON, HOLD, THRESHOLDS)
     project: Linear  # candidate, threshold
     scale: Float[Array, " d"]
-    epsilon: Float[Array, ""] | Float[Array, " d"]
+    epsilon: Epsilon
     state_size: int = eqx.field(static=True)
 
     def __init__(
@@ -36,18 +46,22 @@ class CMRU(Cell):
         input_size: int,
         state_size: int,
         *,
-        epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
+        epsilon: Epsilon = 1.0,
+        learn_epsilon: bool = False,
         hold: float = 0.0,
+        thresholds: Thresholds = "inputs",
         key: Key,
     ):
-        self.project = projection(input_size, state_size, 2, hold=hold, key=key)
+        self.project = projection(
+            input_size, state_size, 2, hold=hold, thresholds=thresholds, key=key
+        )
         self.scale = jnp.ones(state_size)
-        self.epsilon = checked_epsilon(epsilon, state_size)
+        self.epsilon = checked_epsilon(epsilon, state_size, learn=learn_epsilon)
         self.state_size = state_size
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:
         """Scale and epsilon."""
-        return jnp.stack([self.scale, jnp.broadcast_to(self.epsilon, (self.state_size,))])
+        return jnp.stack([self.scale, by_unit(self.epsilon, self.state_size, self.scale.dtype)])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha)."""

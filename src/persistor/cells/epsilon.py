@@ -2,31 +2,63 @@
 
 from __future__ import annotations
 
-import jax.core
+from typing import Protocol, runtime_checkable
+
 import jax.numpy as jnp
 import numpy as np
 
 from persistor._tools.errors import PersistorError
+from persistor._tools.options import Option
 from persistor.arrays import Array, Float
 
+EPSILON = Option(
+    "epsilon", 1.0, "Share of the state kept in an update.", -1.0, 1.0, word="eps", always=True
+)
+LEARN_EPSILON = Option("learn_epsilon", False, "Learn epsilon, one for each unit, from that value.")
 
-def checked_epsilon(
-    epsilon: float | Array, state_size: int
-) -> Float[Array, ""] | Float[Array, " d"]:
-    """Epsilon as an array: one number or one per unit, in [-1, 1]; traced values pass unread."""
-    array = jnp.asarray(epsilon, jnp.float32)
-    if array.shape not in ((), (state_size,)):
-        raise PersistorError(
-            f"epsilon has shape {array.shape}; give one number or one per unit, ({state_size},)"
-        )
-    if not isinstance(array, jax.core.Tracer) and not np.all(np.abs(np.asarray(array)) <= 1):
-        raise PersistorError(f"epsilon is {epsilon}; it must lie in [-1, 1]")
-    return array
+# One number or one per unit. Python's numbers are constants; an array is learned, or traced.
+Epsilon = float | tuple[float, ...] | Float[Array, ""] | Float[Array, " d"]
 
 
-def update_decay(
-    z: Float[Array, "*s d"], epsilon: Float[Array, ""] | Float[Array, " d"]
-) -> Float[Array, "*s d"]:
+@runtime_checkable
+class Cumulative(Protocol):
+    """A cell that has an epsilon."""
+
+    epsilon: Epsilon
+
+
+def checked_epsilon(epsilon: Epsilon, state_size: int, *, learn: bool = False) -> Epsilon:
+    """Epsilon as a cell keeps it: in [-1, 1], one number or one per unit; an array is not read.
+
+    To be learned it becomes an array, one number a unit. Otherwise numbers stay Python's, which no
+    optimiser takes for a parameter.
+    """
+    if isinstance(epsilon, Array):
+        if epsilon.shape not in ((), (state_size,)):
+            raise _wrong_shape(epsilon.shape, state_size)
+        return jnp.broadcast_to(epsilon, (state_size,)) if learn else epsilon
+    numbers = np.asarray(epsilon, float)
+    if numbers.shape not in ((), (state_size,)):
+        raise _wrong_shape(numbers.shape, state_size)
+    for number in numbers.ravel().tolist():
+        EPSILON.checked(number)
+    if learn:
+        return jnp.asarray(np.broadcast_to(numbers, (state_size,)), jnp.zeros(()).dtype)
+    return tuple(numbers.tolist()) if numbers.ndim else float(numbers)
+
+
+def _wrong_shape(shape: tuple[int, ...], state_size: int) -> PersistorError:
+    return PersistorError(
+        f"epsilon has shape {shape}; give one number or one per unit, ({state_size},)"
+    )
+
+
+def by_unit(epsilon: Epsilon, state_size: int, dtype: jnp.dtype) -> Float[Array, " d"]:
+    """Epsilon as an array, one number a unit."""
+    return jnp.broadcast_to(jnp.asarray(epsilon, dtype), (state_size,))
+
+
+def update_decay(z: Float[Array, "*s d"], epsilon: Epsilon) -> Float[Array, "*s d"]:
     """1 - z + epsilon z: the diagonal of A(x_t) in the selective state-space form."""
-    kept = epsilon.reshape((1,) * (z.ndim - epsilon.ndim) + epsilon.shape)
-    return 1.0 - z + kept * z
+    kept = by_unit(epsilon, z.shape[-1], z.dtype)
+    return 1.0 - z + kept.reshape((1,) * (z.ndim - 1) + kept.shape) * z

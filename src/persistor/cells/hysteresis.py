@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import equinox as eqx
 import jax.numpy as jnp
 
-from persistor._tools.errors import PersistorError
+from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
 from persistor.nn.layers import Linear
 from persistor.recurrence.surrogate import heaviside
 
+Thresholds = Literal["inputs", "constant"]
 
-def projection(input_size: int, state_size: int, parts: int, *, hold: float, key: Key) -> Linear:
+HOLD = Option(
+    "hold",
+    0.0,
+    "b_beta at the start; at 10, units retain until they have learned to update.",
+    low=0.0,
+    start=True,
+    word="hold",
+)
+THRESHOLDS = Option(
+    "thresholds",
+    "inputs",
+    "W_beta at the start: as any linear map (inputs), or zero (constant), so that all inputs meet "
+    "the same threshold.",
+    choices=("inputs", "constant"),
+    start=True,
+)
+
+
+def projection(
+    input_size: int, state_size: int, parts: int, *, hold: float, thresholds: Thresholds, key: Key
+) -> Linear:
     """One linear map to candidate, threshold and what else a cell has; b_beta starts at `hold`.
 
     At 0, the paper's start (appendix "Training Generalities"), a unit updates on half of its inputs
     until it has learned better; well above the size of a candidate, about 1, it retains till then.
     """
     project = Linear(input_size, parts * state_size, key=key)
-    bias = jnp.zeros(parts * state_size).at[state_size : 2 * state_size].set(checked_hold(hold))
-    return eqx.tree_at(lambda layer: layer.bias, project, bias)
-
-
-def checked_hold(hold: float) -> float:
-    """A threshold at the start: a finite number, not negative."""
-    if not 0 <= hold < float("inf"):
-        raise PersistorError(f"hold is {hold:g}; it must be a number from 0 on, such as 10")
-    return hold
+    of_threshold = slice(state_size, 2 * state_size)
+    bias = jnp.zeros(parts * state_size).at[of_threshold].set(HOLD.checked(hold))
+    weight = project.weight
+    if THRESHOLDS.checked(thresholds) == "constant":
+        weight = weight.at[:, of_threshold].set(0.0)
+    return eqx.tree_at(lambda layer: (layer.weight, layer.bias), project, (weight, bias))
 
 
 def update_gate(

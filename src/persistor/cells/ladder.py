@@ -7,13 +7,17 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from persistor._tools.errors import PersistorError
+from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
-from persistor.cells.analog import AnalogCell
+from persistor.cells.analog import MISMATCH, NOISE, AnalogCell
 from persistor.nn.layers import over
 from persistor.nn.sequence import Sequence
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import UNBOUNDED, Affine, Saturating
+
+LEVELS = Option(
+    "levels", 4, "Levels of a ladder above the ground.", low=1, word="levels", always=True
+)
 
 
 class Ladder(AnalogCell):
@@ -27,6 +31,7 @@ class Ladder(AnalogCell):
     """
 
     kernel: ClassVar[str | None] = "ladder"
+    options: ClassVar[tuple[Option, ...]] = (LEVELS, MISMATCH, NOISE)
     levels: int = eqx.field(static=True)  # N: above the ground level
 
     def __init__(
@@ -40,7 +45,7 @@ class Ladder(AnalogCell):
         key: Key,
     ):
         super().__init__(input_size, state_size, mismatch=mismatch, noise=noise, key=key)
-        self.levels = checked_levels(levels)
+        self.levels = int(LEVELS.checked(levels))
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:
         """Threshold and levels."""
@@ -56,10 +61,3 @@ class Ladder(AnalogCell):
     def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
         """The level times alpha."""
         return over(self.scale, states) * states
-
-
-def checked_levels(levels: int | float) -> int:
-    """The number of levels above the ground: a whole number, at least 1."""
-    if not levels >= 1 or levels % 1:
-        raise PersistorError(f"levels is {levels}; it must be a whole number, at least 1")
-    return int(levels)

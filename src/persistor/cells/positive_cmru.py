@@ -6,9 +6,17 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
-from persistor.cells.analog import AnalogCell
-from persistor.cells.epsilon import checked_epsilon, update_decay
+from persistor.cells.analog import MISMATCH, NOISE, AnalogCell
+from persistor.cells.epsilon import (
+    EPSILON,
+    LEARN_EPSILON,
+    Epsilon,
+    by_unit,
+    checked_epsilon,
+    update_decay,
+)
 from persistor.nn.layers import over
 from persistor.recurrence.surrogate import heaviside
 from persistor.recurrence.transition import Affine
@@ -25,29 +33,31 @@ class PositiveCMRU(AnalogCell):
     """
 
     kernel: ClassVar[str | None] = "positive_cmru"
-    epsilon: Float[Array, ""] | Float[Array, " d"]
+    options: ClassVar[tuple[Option, ...]] = (EPSILON, LEARN_EPSILON, MISMATCH, NOISE)
+    epsilon: Epsilon
 
     def __init__(
         self,
         input_size: int,
         state_size: int,
         *,
-        epsilon: float | Float[Array, ""] | Float[Array, " d"] = 1.0,
+        epsilon: Epsilon = 1.0,
+        learn_epsilon: bool = False,
         mismatch: float = 0.0,
         noise: float = 0.0,
         key: Key,
     ):
         super().__init__(input_size, state_size, mismatch=mismatch, noise=noise, key=key)
-        self.epsilon = checked_epsilon(epsilon, state_size)
+        self.epsilon = checked_epsilon(epsilon, state_size, learn=learn_epsilon)
 
     def kernel_parameters(self) -> Float[Array, "3 d"]:
         """Threshold, scale and epsilon."""
-        epsilon = jnp.broadcast_to(self.epsilon, (self.state_size,))
+        epsilon = by_unit(self.epsilon, self.state_size, self.scale.dtype)
         return jnp.stack([self.threshold, self.scale, epsilon])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0), or go towards alpha or 0."""
         z = self.updates(p)
-        kept = jnp.broadcast_to(self.epsilon, (self.state_size,))
+        kept = by_unit(self.epsilon, self.state_size, p.dtype)
         target = heaviside(p) - over(kept, p) / 2
         return Affine(update_decay(z, self.epsilon), z * target * over(self.scale, z))

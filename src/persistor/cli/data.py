@@ -105,7 +105,7 @@ class DataShow:
         task = TASKS[self.task]()
         bring_data(task.data)
         split = task.split(self.split)
-        if hasattr(task, "letters"):
+        if task.letters:
             found = texts(task, split, self.examples)
             if self.json:
                 print(json.dumps({"examples": [{"target": t, "text": x} for t, x in found]}))

@@ -11,7 +11,10 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from persistor._tools.errors import PersistorError
+from persistor.cli.options import assignments
 from persistor.cli.shared import (
+    ArchitectureName,
+    Changes,
     DataDir,
     Json,
     Runs,
@@ -53,6 +56,8 @@ class Reproduce:
     seeds: Annotated[int, arg(help="Seeds of every entry, from 0.")] = 5
     budget: Annotated[str, arg(help="full, or a share of the paper's steps such as 0.05.")] = "full"
     only: Only = ()
+    architecture: ArchitectureName = "paper"
+    set: Changes = ()
     workers: Annotated[
         int | None,
         arg(
@@ -82,9 +87,18 @@ class Reproduce:
 
         chosen = choose(self.names, self.only)
         budget = share_of_steps(self.budget)
-        work = plan(chosen, self.seeds, budget)
+        reading = chosen_architecture(self.architecture, self.set)
+        work = plan(chosen, self.seeds, budget, reading)
         failures, stopped = self._train(work, folder)
-        show_comparisons(chosen, folder, self.format, self.json, budget=budget, seeds=self.seeds)
+        show_comparisons(
+            chosen,
+            folder,
+            self.format,
+            self.json,
+            budget=budget,
+            seeds=self.seeds,
+            architecture=reading,
+        )
         for name, reason in failures.items():
             print(f"failed: {name}: {reason}", file=sys.stderr)
         if stopped:
@@ -178,6 +192,8 @@ class Compare:
             "the command that repeats the run."
         ),
     ] = False
+    architecture: ArchitectureName = "paper"
+    set: Changes = ()
     runs: Runs = None
     format: Format = "text"
     json: Json = False
@@ -196,6 +212,7 @@ class Compare:
             self.json,
             empty=bool(self.names),
             origins=self.provenance,
+            architecture=chosen_architecture(self.architecture, self.set),
         )
         return 0
 
@@ -285,6 +302,13 @@ def share_of_steps(budget: str) -> float:
     return share
 
 
+def chosen_architecture(name: str, changes: tuple[str, ...]):
+    """The reading of the paper that the options stand for."""
+    from persistor.model.architecture import architecture_named
+
+    return architecture_named(name).but(assignments(changes))
+
+
 def show_comparisons(
     chosen: Any,
     folder: Path,
@@ -294,15 +318,20 @@ def show_comparisons(
     budget: float | None = None,
     seeds: int | None = None,
     empty: bool = True,
+    architecture: Any = None,
     origins: bool = False,
 ) -> None:
     """Print tables beside the paper's; runs that are not to be trusted are named."""
+    from persistor.model import PAPER
     from persistor.reproduction.comparison import FORMATS, compare, provenance
     from persistor.reproduction.outcomes import find_outcomes
 
     outcomes, problems = find_outcomes(folder)
     outcomes = [o for o in outcomes if seeds is None or o.experiment.seed < seeds]
-    compared = [compare(table, outcomes, budget=budget) for table in chosen]
+    compared = [
+        compare(table, outcomes, budget=budget, architecture=architecture or PAPER)
+        for table in chosen
+    ]
     shown = [c for c in compared if empty or any(entry.values for entry in c.entries)]
     if as_json:
         extra = [{"provenance": provenance(c)} if origins else {} for c in shown]

@@ -24,6 +24,16 @@ DataDir = Annotated[
 Length = Annotated[
     int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
 ]
+ArchitectureName = Annotated[
+    str, arg(help="Which reading of the paper's open points: `persistor list` names them.")
+]
+Changes = Annotated[
+    tuple[str, ...],
+    arg(
+        metavar="KEY=VALUE",
+        help="Other values for points of the architecture, such as norm=first base=100.",
+    ),
+]
 Where = Annotated[
     Positional[Path], arg(metavar="RUN", help="A run folder, or its name below the runs folder.")
 ]
@@ -62,12 +72,11 @@ def bring_data(name: str | None) -> None:
     with Counter(f"fetching {name}") as count:
         fetch(DATASETS[name], count)
     with Counter(f"reading {name}") as count:
-        READERS[name](count)
+        READERS[name](DATASETS[name], count)
 
 
 def open_run(where: Path, runs: Path | None):
     """The run at a path, or with that name below the runs folder."""
-    from persistor.training import Run, runs_folder
+    from persistor.training import Run, find_run
 
-    below = runs_folder(runs) / where
-    return Run.open(below if not where.exists() and below.exists() else where)
+    return Run.open(find_run(where, runs))

@@ -11,8 +11,11 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from persistor._tools.errors import PersistorError, unknown
+from persistor._tools.errors import PersistorError
+from persistor.cli.options import CELL_OPTIONS, CellOptions, assignments, given_options
 from persistor.cli.shared import (
+    ArchitectureName,
+    Changes,
     DataDir,
     Json,
     Length,
@@ -24,7 +27,7 @@ from persistor.cli.shared import (
     use_data_folder,
 )
 
-TINY_WIDTH = 16  # a whole network of a few thousand parameters
+SEARCH = {"auto": None, "on": True, "off": False}
 
 
 @dataclass(frozen=True)
@@ -68,32 +71,6 @@ class Train:
         bool,
         arg(help="A whole network of some thousand parameters: model width 16, not 256."),
     ] = False
-    levels: Annotated[
-        int | None,
-        arg(help="Levels of a ladder above the ground.", help_behavior_hint="(default: 4)"),
-    ] = None
-    mismatch: Annotated[
-        float,
-        arg(
-            help="Train a deployable model on a chip drawn anew with every batch: the spread of a "
-            "threshold, as a share of it (about 0.13 in SPICE)."
-        ),
-    ] = 0.0
-    noise: Annotated[
-        float,
-        arg(help="The same for noise at every step, as a share of the threshold."),
-    ] = 0.0
-    epsilon: Annotated[
-        float | None,
-        arg(help="Share of the state kept in an update.", help_behavior_hint="(default: 1)"),
-    ] = None
-    hold: Annotated[
-        float,
-        arg(
-            help="b_beta at the start, 0 as we read the paper; at 10, units of bmru, cmru and "
-            "alpha-cmru retain until they have learned to update."
-        ),
-    ] = 0.0
     anneal: Annotated[bool, arg(help="Take epsilon from 1 to 0 during training.")] = False
     state: Annotated[
         int | None,
@@ -128,71 +105,52 @@ class Train:
             "again from other weights. auto is on for parity; off is the paper's protocol."
         ),
     ] = "auto"
+    architecture: ArchitectureName = "paper"
+    set: Changes = ()
     remat: Annotated[
         bool, arg(help="Compute inner arrays twice instead of keeping them: less memory.")
     ] = False
     tensorboard: Annotated[
         bool, arg(help="Also write an event file for TensorBoard into the run's folder.")
     ] = False
+    options: CellOptions = CELL_OPTIONS()
     runs: Runs = None
     data_dir: DataDir = None
     json: Json = False
 
     def experiment(self):
         """The experiment that these options stand for."""
-        from persistor.experiment import Experiment, ModelSpec, TrainingSpec
+        from persistor.experiment import Experiment
 
-        task = self._task()
-        if self.deployable and (self.cell or self.encoding or self.epsilon or self.anneal):
-            raise PersistorError(
-                "--deployable chooses cell, encoding and epsilon itself; leave those options out"
-            )
-        usual = TINY_WIDTH if self.tiny or self.deployable else 256
-        width = usual if self.width is None else self.width
-        encoding = 0 if self.deployable else width if self.encoding is None else self.encoding
-        annealed = self.deployable and self.levels is None
-        circuit = "positive-cmru" if annealed else "ladder"
-        chosen = "cmru" if self.cell is None else self.cell
-        cells = circuit if self.deployable else chosen
-        model = ModelSpec(
-            cells=tuple(cells.split(",")),
-            state=task.state if self.state is None else self.state,
-            blocks=task.blocks if self.blocks is None else self.blocks,
-            width=width,
-            encoding=encoding,
-            epsilon=self.epsilon,
+        return Experiment.of(
+            self._task(),
+            cell=self.cell,
+            state_size=self.state,
+            blocks=self.blocks,
+            width=self.width,
+            encoding=self.encoding,
             dropout=self.dropout,
-            levels=self.levels,
-            mismatch=self.mismatch,
-            noise=self.noise,
-            hold=self.hold,
+            architecture=self.architecture,
+            changes=assignments(self.set),
+            tiny=self.tiny,
+            deployable=self.deployable,
+            length=self.length,
+            steps=self.steps,
+            anneal=self.anneal,
+            batch=self.batch,
+            search=SEARCH[self.search],
+            seed=self.seed,
+            **given_options(self.options),
         )
-        steps = task.steps if self.steps is None else self.steps
-        anneal = self.anneal or annealed
-        search = self.search == "on" or (self.search == "auto" and self._searches(task))
-        training = TrainingSpec(steps=steps, anneal=anneal, batch=self.batch, search=search)
-        return Experiment(task, model, training, self.seed)
-
-    def _searches(self, task: Any) -> bool:
-        """Whether a run on this task searches unless told otherwise."""
-        return getattr(task, "search", False) and not self.hold and not self.deployable
 
     def _task(self):
-        from persistor.tasks import TASKS, own_task
+        if self.data is None:
+            return self.task
+        from persistor.tasks import own_task
 
-        if self.data is not None:
-            if self.task:
-                raise PersistorError(f"give either {self.task} or --data, not both")
-            task = own_task(self.data)
-            return task if self.length is None else task.with_length(self.length)
-        if self.task not in TASKS:
-            raise unknown("task", self.task, TASKS)
-        kind = TASKS[self.task]
-        if self.length is None:
-            return kind()
-        if hasattr(kind, "length"):
-            return kind(length=self.length)  # pyright: ignore[reportCallIssue]
-        raise PersistorError(f"{self.task} has no single length; leave --length out")
+        if self.task:
+            raise PersistorError(f"give either {self.task} or --data, not both")
+        return own_task(self.data)
 
     def run(self) -> int:
         """Train, and print the outcome."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from persistor.data import cifar10, imdb, listops, mnist, pathfinder, shakespeare, speech
-from persistor.data.dataset import DataSet, File, data_folder
+from persistor.data.dataset import SPLITS, DataSet, File, data_folder
 from persistor.data.download import fetch
 from persistor.data.workers import Report
 
@@ -24,13 +24,14 @@ DATASETS: dict[str, DataSet] = {
     "tinyshakespeare": shakespeare.TINY,
     "speech-commands": speech.SPEECH,
 }
-READERS: dict[str, Callable[[Report], object]] = {
-    "mnist": lambda report: mnist.load(),
-    "cifar10": lambda report: cifar10.load(),
-    "imdb": lambda report: imdb.load(),
-    "listops": lambda report: [listops.load(name) for name in listops.PARTS],
-    "pathfinder": lambda report: [pathfinder.load(name) for name in pathfinder.SIZES],
-    "shakespeare": lambda report: shakespeare.load_works(),
-    "tinyshakespeare": lambda report: shakespeare.load_tiny(),
-    "speech-commands": lambda report: speech.load(report),
+# Reads everything in a data set, by its name.
+READERS: dict[str, Callable[[DataSet, Report], object]] = {
+    "mnist": lambda data, report: mnist.load(data),
+    "cifar10": lambda data, report: cifar10.load(data),
+    "imdb": lambda data, report: imdb.load(data),
+    "listops": lambda data, report: [listops.load(name, data) for name in SPLITS],
+    "pathfinder": lambda data, report: [pathfinder.load(name, data) for name in SPLITS],
+    "shakespeare": lambda data, report: shakespeare.load(data),
+    "tinyshakespeare": lambda data, report: shakespeare.load(data),
+    "speech-commands": lambda data, report: speech.load(data, report),
 }

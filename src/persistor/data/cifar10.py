@@ -39,47 +39,49 @@ CIFAR10 = DataSet(
         (File("cifar-10-batches-bin"),),
         (File("cifar-10-batches-py"),),
     ),
+    sizes=(45_000, 5_000, 10_000),
 )
 
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-SPLITS = {"train": (0, 45_000), "valid": (45_000, 50_000), "test": (50_000, 60_000)}
 BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
-IMAGES = 10_000  # of a batch
 PIXELS = 32 * 32
 
 
-def load() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def load(data: DataSet = CIFAR10) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """All 60,000 images as (1,024 pixels, 3 colours) and their classes; the test set comes last."""
-    return _read(*CIFAR10.locate())
+    assert data.sizes is not None
+    return _read(*data.locate(), images=sum(data.sizes) // len(BATCHES))
 
 
 @functools.lru_cache(1)
-def _read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _read(path: Path, images: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     binary = {f"{name}.bin": name for name in BATCHES}
     pickled = {name: name for name in BATCHES}
     wanted = pickled if "python" in path.name or path.name.endswith("-py") else binary
     parse = _parse_pickled if wanted is pickled else _parse_binary
-    found = {
-        wanted[name]: parse(path / name, content)
-        for name, content in contents(path, wanted.__contains__, 4 * IMAGES * PIXELS)
+    batches = {
+        wanted[name]: parse(path / name, content, images)
+        for name, content in contents(path, wanted.__contains__, 4 * images * PIXELS)
     }
     for name in BATCHES:
-        if name not in found:
+        if name not in batches:
             raise PersistorError(f"{path} has no {name}; get it again from {CIFAR10.files[0].url}")
-    images = np.concatenate([found[name][0] for name in BATCHES])
-    classes = np.concatenate([found[name][1] for name in BATCHES])
-    pixels = images.reshape(-1, 3, PIXELS).transpose(0, 2, 1)
+    planes = np.concatenate([batches[name][0] for name in BATCHES])
+    classes = np.concatenate([batches[name][1] for name in BATCHES])
+    pixels = planes.reshape(-1, 3, PIXELS).transpose(0, 2, 1)
     return np.ascontiguousarray(pixels), classes
 
 
-def _parse_binary(path: Path, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _parse_binary(
+    path: Path, content: bytes, images: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """A batch of the binary version: a byte of class, then the red, green and blue planes."""
-    if len(content) != IMAGES * (1 + 3 * PIXELS):
+    if len(content) != images * (1 + 3 * PIXELS):
         raise PersistorError(
-            f"{path} has {len(content):,} bytes, expected {IMAGES * (1 + 3 * PIXELS):,}: "
+            f"{path} has {len(content):,} bytes, expected {images * (1 + 3 * PIXELS):,}: "
             "truncated or another file"
         )
-    rows = np.frombuffer(content, np.uint8).reshape(IMAGES, -1)
+    rows = np.frombuffer(content, np.uint8).reshape(images, -1)
     return rows[:, 1:], _classes(path, rows[:, 0])
 
 
@@ -95,18 +97,20 @@ class _Plain(pickle.Unpickler):
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-def _parse_pickled(path: Path, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _parse_pickled(
+    path: Path, content: bytes, images: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """A batch of the Python version: a pickled dictionary with `data` and `labels`."""
     try:
         batch = _Plain(io.BytesIO(content), encoding="bytes").load()
-        images, classes = batch[b"data"], np.array(batch[b"labels"])
+        planes, classes = batch[b"data"], np.array(batch[b"labels"])
     except Exception as error:  # a pickle may fail in any way
         raise PersistorError(f"{path} is not a batch of CIFAR-10: {error}") from None
-    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or classes.dtype != int:
+    if not isinstance(planes, np.ndarray) or planes.dtype != np.uint8 or classes.dtype != int:
         raise PersistorError(f"{path} does not hold bytes and integer labels")
-    if images.shape != (IMAGES, 3 * PIXELS) or classes.shape != (IMAGES,):
-        raise PersistorError(f"{path} does not hold {IMAGES:,} images of {3 * PIXELS:,} bytes")
-    return images, _classes(path, classes)
+    if planes.shape != (images, 3 * PIXELS) or classes.shape != (images,):
+        raise PersistorError(f"{path} does not hold {images:,} images of {3 * PIXELS:,} bytes")
+    return planes, _classes(path, classes)
 
 
 def _classes(path: Path, classes: NDArray[Any]) -> NDArray[np.uint8]:

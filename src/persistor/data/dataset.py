@@ -19,6 +19,8 @@ from persistor._tools.errors import PersistorError
 from persistor._tools.files import reading
 from persistor.data.workers import Report
 
+SPLITS = ("train", "valid", "test")
+
 
 def data_folder() -> Path:
     """Where data lie: $PERSISTOR_DATA (`--data-dir` sets it), else the platform's cache folder."""
@@ -68,6 +70,8 @@ class DataSet:
     forms: tuple[tuple[File, ...], ...]
     places: tuple[str, ...] = ()  # folders, besides the data folder and one named like the set
     make: Callable[[Path, Report], None] | None = None  # for what is drawn, not downloaded
+    sizes: tuple[int, int, int] | None = None  # examples for training, validation and test
+    joined: str = ""  # sha256 of all files one after another, where they have no checksums
 
     @property
     def files(self) -> tuple[File, ...]:
@@ -98,6 +102,16 @@ class DataSet:
         for file, path in pairs:
             file.verify(path)
         return [path for _, path in pairs]
+
+    def size(self, split: str) -> int:
+        """The number of examples in a split."""
+        assert self.sizes is not None, f"{self.name} has no splits of its own"
+        return self.sizes[SPLITS.index(split)]
+
+    def slice(self, split: str) -> slice:
+        """The examples of a split, where splits follow one another."""
+        begin = sum(self.size(earlier) for earlier in SPLITS[: SPLITS.index(split)])
+        return slice(begin, begin + self.size(split))
 
     def missing(self) -> PersistorError:
         """What to do about files that are not there."""

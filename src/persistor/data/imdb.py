@@ -29,12 +29,12 @@ IMDB = DataSet(
         ),
         (File("aclImdb"),),
     ),
+    sizes=(40_000, 5_000, 5_000),  # half of them favourable in every split
 )
 
 _REVIEW = re.compile(r"(train|test)/(pos|neg)/\d+_\d+\.txt")
-EACH = 12_500  # reviews of a folder
+FOLDERS = ("train/pos", "train/neg", "test/pos", "test/neg")  # of as many reviews each
 LARGEST = 100_000  # bytes; the longest review has 13,704
-SIZES = {"train": 20_000, "valid": 2_500, "test": 2_500}  # of either kind
 SEED = 0
 
 
@@ -47,21 +47,22 @@ class Reviews:
     favourable: NDArray[np.uint8]
 
 
-def load() -> Reviews:
+def load(data: DataSet = IMDB) -> Reviews:
     """All 50,000 reviews, in the order of their file names."""
-    (path,) = IMDB.locate()
-    return _read(prepared(f"imdb-{fingerprint(path)}", lambda: _collect(path)))
+    (path,) = data.locate()
+    return _read(prepared(f"imdb-{fingerprint(path)}", lambda: _collect(path, data)))
 
 
-def split(name: str) -> NDArray[np.int64]:
-    """Which reviews are in a part: 40,000, 5,000 and 5,000, each half favourable."""
-    favourable = load().favourable
-    begin = sum(SIZES[other] for other in list(SIZES)[: list(SIZES).index(name)])
-    parts = []
+def split(name: str, data: DataSet = IMDB) -> NDArray[np.int64]:
+    """Which reviews are in a split: 40,000, 5,000 and 5,000, each half favourable."""
+    favourable = load(data).favourable
+    whole = data.slice(name)
+    of_either_kind = slice(whole.start // 2, whole.stop // 2)
+    chosen = []
     for kind in (0, 1):
         order = np.random.RandomState(SEED + kind).permutation(np.flatnonzero(favourable == kind))
-        parts.append(order[begin : begin + SIZES[name]])
-    return np.sort(np.concatenate(parts))
+        chosen.append(order[of_either_kind])
+    return np.sort(np.concatenate(chosen))
 
 
 @functools.lru_cache(1)
@@ -69,21 +70,23 @@ def _read(path: Path) -> Reviews:
     return Reviews(**read_arrays(path))
 
 
-def _collect(path: Path) -> Arrays:
-    found = dict(contents(path, lambda name: bool(_REVIEW.fullmatch(name)), LARGEST))
-    for folder in ("train/pos", "train/neg", "test/pos", "test/neg"):
-        count = sum(name.startswith(folder) for name in found)
-        if count != EACH:
+def _collect(path: Path, data: DataSet) -> Arrays:
+    assert data.sizes is not None
+    expected = sum(data.sizes) // len(FOLDERS)
+    texts = dict(contents(path, lambda name: bool(_REVIEW.fullmatch(name)), LARGEST))
+    for folder in FOLDERS:
+        count = sum(name.startswith(folder) for name in texts)
+        if count != expected:
             raise PersistorError(
-                f"{path}/{folder} has {count:,} reviews, expected {EACH:,}; get it again from "
+                f"{path}/{folder} has {count:,} reviews, expected {expected:,}; get it again from "
                 f"{IMDB.files[0].url}"
             )
-    names = sorted(found)
-    empty = [name for name in names if not found[name]]
+    names = sorted(texts)
+    empty = [name for name in names if not texts[name]]
     if empty:
         raise PersistorError(f"{path}/{empty[0]} is empty; get it again from {IMDB.files[0].url}")
     return {
-        "text": np.frombuffer(b"".join(found[name] for name in names), np.uint8),
-        "starts": np.cumsum([0, *(len(found[name]) for name in names)]),
+        "text": np.frombuffer(b"".join(texts[name] for name in names), np.uint8),
+        "starts": np.cumsum([0, *(len(texts[name]) for name in names)]),
         "favourable": np.array(["/pos/" in name for name in names], np.uint8),
     }

@@ -8,14 +8,11 @@ from pathlib import Path
 from persistor._tools.errors import PersistorError
 from persistor.data import listops_grammar as grammar
 from persistor.data.contents import fingerprint
-from persistor.data.dataset import DataSet, File
+from persistor.data.dataset import SPLITS, DataSet, File
 from persistor.data.prepared import Arrays, prepared, read_arrays
 from persistor.data.workers import Report
 
 LONGEST = 2_000  # tokens
-PARTS: dict[str, tuple[str, int]] = dict(
-    zip(("train", "valid", "test"), grammar.LRA.files, strict=True)
-)
 
 
 def _make(folder: Path, report: Report) -> None:
@@ -25,16 +22,17 @@ def _make(folder: Path, report: Report) -> None:
 LISTOPS = DataSet(
     name="listops",
     summary="100,000 nested operations on digits, and their values",
-    forms=(tuple(File(name) for name, _ in PARTS.values()),),
+    forms=(tuple(File(name) for name, _ in grammar.LRA.files),),
     places=("listops-1000", "lra_release/listops-1000"),
     make=_make,
+    sizes=(96_000, 2_000, 2_000),
 )
 
 
-def load(name: str) -> grammar.Expressions:
-    """The expressions of a part."""
-    path = LISTOPS.locate()[list(PARTS).index(name)]
-    return _read(prepared(f"listops-{name}-{fingerprint(path)}", lambda: _collect(name, path)))
+def load(name: str, data: DataSet = LISTOPS) -> grammar.Expressions:
+    """The expressions of a split."""
+    path, size = data.locate()[SPLITS.index(name)], data.size(name)
+    return _read(prepared(f"listops-{name}-{fingerprint(path)}", lambda: _collect(path, size)))
 
 
 @functools.lru_cache(3)
@@ -42,16 +40,19 @@ def _read(path: Path) -> grammar.Expressions:
     return grammar.Expressions(**read_arrays(path))
 
 
-def _collect(name: str, path: Path) -> Arrays:
-    found = grammar.read(path)
-    if len(found) != PARTS[name][1]:
+def _collect(path: Path, size: int) -> Arrays:
+    expressions = grammar.read(path)
+    if len(expressions) != size:
         raise PersistorError(
-            f"{path} has {len(found):,} expressions, expected {PARTS[name][1]:,}; get or make it "
-            "again"
+            f"{path} has {len(expressions):,} expressions, expected {size:,}; get or make it again"
         )
-    if found.lengths.max() > LONGEST:
+    if expressions.lengths.max() > LONGEST:
         raise PersistorError(
-            f"{path} has an expression of {found.lengths.max():,} tokens; the task has up to "
+            f"{path} has an expression of {expressions.lengths.max():,} tokens; the task has up to "
             f"{LONGEST:,}"
         )
-    return {"tokens": found.tokens, "starts": found.starts, "values": found.values}
+    return {
+        "tokens": expressions.tokens,
+        "starts": expressions.starts,
+        "values": expressions.values,
+    }

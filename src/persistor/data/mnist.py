@@ -47,14 +47,13 @@ MNIST = DataSet(
         ),
     ),
     places=("MNIST/raw",),
+    sizes=(50_000, 10_000, 10_000),
 )
 
-SPLITS = {"train": (0, 50_000), "valid": (50_000, 60_000), "test": (60_000, 70_000)}
 
-
-def load() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def load(data: DataSet = MNIST) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """All 70,000 images, one row of 784 bytes each, and their digits; the test set comes last."""
-    return _read(*MNIST.locate())
+    return _read(*data.locate())
 
 
 @functools.lru_cache(1)

@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from persistor._tools.errors import PersistorError
 from persistor.data import pathfinder_images as images
-from persistor.data.dataset import DataSet, File
+from persistor.data.dataset import SPLITS, DataSet, File
 from persistor.data.workers import Report
-
-SIZES = images.SIZES
 
 
 def _make(folder: Path, report: Report) -> None:
@@ -22,18 +20,19 @@ def _make(folder: Path, report: Report) -> None:
 PATHFINDER = DataSet(
     name="pathfinder",
     summary="200,000 pictures of dashed paths, 32 x 32 grey levels",
-    forms=(tuple(File(f"pathfinder32_{name}.npy") for name in SIZES),),
+    forms=(tuple(File(f"pathfinder32_{name}.npy") for name in SPLITS),),
     make=_make,
+    sizes=(160_000, 20_000, 20_000),
 )
 
 
-def load(name: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The pictures of a part, one row of 1,024 bytes each, and whether the discs are connected."""
-    path = PATHFINDER.locate()[list(SIZES).index(name)]
+def load(name: str, data: DataSet = PATHFINDER) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The pictures of a split, one row of 1,024 bytes each, and whether the discs are connected."""
+    path, size = data.locate()[SPLITS.index(name)], data.size(name)
     pictures, connected = images.read(path)
-    if len(connected) != SIZES[name] or connected.max() > 1:
+    if len(connected) != size or connected.max() > 1:
         raise PersistorError(
-            f"{path} should hold {SIZES[name]:,} pictures and answers 0 and 1; remove it, and "
+            f"{path} should hold {size:,} pictures and answers 0 and 1; remove it, and "
             "`persistor data fetch pathfinder` makes it again"
         )
     return pictures.reshape(len(pictures), -1), connected

@@ -66,11 +66,13 @@ class Scenes:
     labels: NDArray[np.uint8]
 
 
-def draw_scenes(rng: np.random.Generator, labels: NDArray[np.uint8]) -> Scenes:
+def draw_scenes(
+    rng: np.random.Generator, labels: NDArray[np.uint8], together: int = TOGETHER
+) -> Scenes:
     """Scenes with these answers: 1 where the discs share a contour."""
     rows = np.arange(len(labels))
     paddles = np.full((len(labels), PADDLES, 3), ABSENT, np.complex64)
-    paddles[:, :TARGETS] = _contours(rng, len(labels))
+    paddles[:, :TARGETS] = _contours(rng, len(labels), together)
     for number in range(DISTRACTORS):
         _add_distractor(paddles, TARGETS + number * DISTRACTOR_LENGTH, rng)
     origin = rng.integers(0, 2, len(labels))
@@ -79,11 +81,11 @@ def draw_scenes(rng: np.random.Generator, labels: NDArray[np.uint8]) -> Scenes:
     return Scenes(paddles, np.stack([begins, ends], 1), labels)
 
 
-def _contours(rng: np.random.Generator, count: int) -> Points:
+def _contours(rng: np.random.Generator, count: int, together: int) -> Points:
     """Pairs of contours, grown by turns, which take back some paddles where they get stuck."""
-    paddles = np.full((TOGETHER, TARGETS, 3), ABSENT, np.complex64)
-    column = np.zeros(TOGETHER, np.intp)  # of the paddle to come
-    rows = anew = np.arange(TOGETHER)
+    paddles = np.full((together, TARGETS, 3), ABSENT, np.complex64)
+    column = np.zeros(together, np.intp)  # of the paddle to come
+    rows = anew = np.arange(together)
     found: list[Points] = []
     while sum(map(len, found)) < count:
         column[anew] = 2
@@ -252,12 +254,12 @@ def render(scenes: Scenes) -> NDArray[np.uint8]:
     return np.rint(255 * np.clip(reduced, 0, 1)).astype(np.uint8)
 
 
-def part(seed: int, index: int) -> bytes:
-    """Pictures number `index` of a seed's endless set: `PART` records, half of them connected."""
+def part(seed: int, size: int, together: int, index: int) -> bytes:
+    """Part `index` of a seed's endless set: `size` records of pictures, half of them connected."""
     rng = np.random.default_rng([seed, index])
-    labels = rng.permutation(np.arange(PART) % 2).astype(np.uint8)
-    records = np.empty(PART, RECORD)
-    records["label"], records["image"] = labels, render(draw_scenes(rng, labels))
+    labels = rng.permutation(np.arange(size) % 2).astype(np.uint8)
+    records = np.empty(size, RECORD)
+    records["label"], records["image"] = labels, render(draw_scenes(rng, labels, together))
     return records.tobytes()
 
 
@@ -268,14 +270,20 @@ def write(
     seed: int = 0,
     report: Report = silent,
     processes: int | None = None,
+    part_size: int = PART,
+    together: int = TOGETHER,
 ) -> dict[str, Path]:
-    """Make a file a split, each an .npy of records. Files that are all there are left alone."""
+    """Make a file a split, each an .npy of records. Files that are all there are left alone.
+
+    A part has so many pictures, whose contours are grown so many at a time: both decide the bytes.
+    """
     if seed < 0:
         raise PersistorError(f"seed is {seed}; it must not be negative")
     paths = {name: folder / f"pathfinder32_{name}.npy" for name in sizes}
     if all(path.exists() for path in paths.values()):
         return paths
-    parts = Parts(functools.partial(part, seed), folder, f"pathfinder {seed}")
+    make = functools.partial(part, seed, part_size, together)
+    parts = Parts(make, folder, f"pathfinder {seed} {part_size} {together}")
     total, done, waiting = sum(sizes.values()), 0, b""
     with contextlib.closing(parts.stream(processes)) as stream, contextlib.ExitStack() as stack:
         for name, size in sizes.items():

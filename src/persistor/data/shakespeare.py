@@ -23,9 +23,8 @@ SHAKESPEARE = DataSet(
     summary="Shakespeare's complete works: 42 texts, 5.3 million characters",
     forms=(tuple(File(f"{name}.txt", _FROM) for name in WORKS.split()),),
     places=("shakespeare/shakespeare",),
+    joined="1f921c97a441b8b36b6474ee8284d918d9fe1da695590b8866b229d448ffdb51",  # computed here
 )
-# Of the texts one after another; no archive of them has a published checksum.
-WORKS_SHA256 = "1f921c97a441b8b36b6474ee8284d918d9fe1da695590b8866b229d448ffdb51"
 ALPHABET = bytes(
     sorted(b"\t\n !$&'(),-.0123456789:;?[]|ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 )
@@ -46,26 +45,17 @@ TINY = DataSet(
 )
 
 
-def load_works() -> bytes:
-    """The complete works, one text after another by name."""
-    works = _joined(SHAKESPEARE)
-    found = hashlib.sha256(works).hexdigest()
-    if found != WORKS_SHA256:
-        raise PersistorError(
-            f"{SHAKESPEARE.found()[0][1].parent} holds other texts: their sha256, one after "
-            f"another by name, is {found}, expected {WORKS_SHA256}; get them again from {_FROM}"
-        )
-    return works
-
-
-def load_tiny() -> bytes:
-    """The excerpt."""
-    return _joined(TINY)
-
-
-def _joined(data: DataSet) -> bytes:
+def load(data: DataSet) -> bytes:
+    """The text of a data set: one file after another, by name."""
     texts = []
     for path in data.locate():
         with reading(path) as file:
             texts.append(file.read())
-    return b"".join(texts)
+    text = b"".join(texts)
+    digest = hashlib.sha256(text).hexdigest()
+    if data.joined and digest != data.joined:
+        raise PersistorError(
+            f"{data.found()[0][1].parent} holds other texts: their sha256, one after another by "
+            f"name, is {digest}, expected {data.joined}; get them again from {_FROM}"
+        )
+    return text

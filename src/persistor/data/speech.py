@@ -66,15 +66,15 @@ class Clips:
     words: tuple[str, ...]
 
 
-def version() -> str:
+def version(data: DataSet = SPEECH) -> str:
     """The version that is there; the newer one if there is none."""
-    found = SPEECH.found()
-    return "0.01" if found and "v0.01" in found[0][0].name else "0.02"
+    there = data.found()
+    return "0.01" if there and "v0.01" in there[0][0].name else "0.02"
 
 
-def load(report: Report = silent) -> Clips:
+def load(data: DataSet = SPEECH, report: Report = silent) -> Clips:
     """All clips there are, as features: computed once and kept."""
-    (path,) = SPEECH.locate()
+    (path,) = data.locate()
     if path.suffix != ".npz":
         key = f"{path.name.removesuffix('.tar.gz')}_mfcc{COEFFICIENTS}-{fingerprint(path)}"
         path = prepared(key, lambda: _compute(path, report))
@@ -129,12 +129,12 @@ def _clips(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 def _features(clips: list[tuple[str, str, bytes]]) -> list[tuple[str, NDArray[np.float32]]]:
     """Features of some clips; a noise file is cut into clips."""
-    found = []
+    named = []
     for word, name, content in clips:
         signal = read_sound(content, name)
         starts = (
             range(0, max(1, len(signal) - SAMPLE_RATE + 1), NOISE_EVERY) if word == NOISE else [0]
         )
         for start in starts:
-            found.append((word, mfcc(one_second(signal[start:]))))
-    return found
+            named.append((word, mfcc(one_second(signal[start:]))))
+    return named

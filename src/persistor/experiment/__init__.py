@@ -1,12 +1,13 @@
-"""An experiment as a value: task, model, training and seed."""
+"""An experiment as a value: task, model, training and seed; the one owner of defaults."""
 
-from persistor.experiment.experiment import (
-    Experiment,
-    ModelSpec,
-    TrainingSpec,
-    build_cell,
-    checked_seed,
-    task_name,
-)
+from persistor.experiment.experiment import Experiment, checked_seed
+from persistor.experiment.specs import ModelSpec, TrainingSpec, cell_class, cell_name
 
-__all__ = ["Experiment", "ModelSpec", "TrainingSpec", "build_cell", "checked_seed", "task_name"]
+__all__ = [
+    "Experiment",
+    "ModelSpec",
+    "TrainingSpec",
+    "cell_class",
+    "cell_name",
+    "checked_seed",
+]

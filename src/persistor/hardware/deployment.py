@@ -31,10 +31,10 @@ class Deployment:
             raise PersistorError(
                 f"the model has {len(model.blocks)} blocks; only one can be mapped"
             )
-        if model.encoding:
+        if model.encoding_width:
             raise PersistorError(
-                f"the model has a positional encoding of width {model.encoding}; a circuit has no "
-                "first step to count from: train with --deployable (encoding 0)"
+                f"the model has a positional encoding of width {model.encoding_width}; a circuit "
+                "has no first step to count from: train with --deployable (encoding 0)"
             )
         if model.pooling is Pooling.NONE:
             raise PersistorError(

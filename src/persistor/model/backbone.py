@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
+from persistor.cells.epsilon import Cumulative, Epsilon
+from persistor.model.architecture import PAPER, Architecture
 from persistor.model.block import Block
-from persistor.nn.layers import MLP, Linear
+from persistor.nn.layers import MLP, LayerNorm, Linear, check_size
 from persistor.nn.pooling import Pooling, mean_over
 from persistor.nn.positions import Encoding, compact_encoding, sinusoid
-from persistor.nn.sequence import Dense, Sequence
+from persistor.nn.sequence import Dense, Sequence, as_sequence
 
 
 class Residual(eqx.Module):
@@ -27,10 +31,28 @@ class Residual(eqx.Module):
     linear: Linear
     mlp: MLP
 
-    def __init__(self, inputs: int, outputs: int, *, dropout: float, key: Key):
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        hidden: int,
+        architecture: Architecture = PAPER,
+        bias: bool = True,
+        dropout: float = 0.0,
+        key: Key,
+    ):
         one, two = jax.random.split(key)
-        self.linear = Linear(inputs, outputs, key=one)
-        self.mlp = MLP(outputs, dropout=dropout, key=two)
+        self.linear = Linear(inputs, outputs, bias=bias, start=architecture.linear, key=one)
+        self.mlp = MLP(
+            outputs,
+            hidden=hidden,
+            gate=architecture.mlp_gate,
+            bias=bias,
+            start=architecture.linear,
+            dropout=dropout,
+            key=two,
+        )
 
     def __call__(self, x: Float[Array, "*s i"], *, key: Key | None = None) -> Float[Array, "*s o"]:
         """Apply to the last axis.
@@ -59,8 +81,10 @@ class Backbone(eqx.Module):
     encoder: Residual
     blocks: tuple[Block, ...]
     decoder: Residual
+    encoder_norm: LayerNorm | None
+    decoder_norm: LayerNorm | None
     pooling: Pooling = eqx.field(static=True)
-    encoding: int = eqx.field(static=True)
+    architecture: Architecture = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
 
     def __init__(
@@ -70,55 +94,94 @@ class Backbone(eqx.Module):
         cells: tuple[Cell, ...],
         *,
         width: int = 256,
-        encoding: int = 256,
+        architecture: Architecture = PAPER,
         pooling: Pooling = Pooling.LAST,
         dropout: float = 0.0,
         key: Key,
     ):
+        _check_sizes(inputs, outputs, cells, width)
+        if architecture.encoding == width:  # none means this: one model, one description
+            architecture = dataclasses.replace(architecture, encoding=None)
         encode, decode, *keys = jax.random.split(key, 2 + len(cells))
-        self.encoder = Residual(inputs, width, dropout=dropout, key=encode)
+        norm = LayerNorm(width, architecture.norm_epsilon)
+        of_decoder = outputs if architecture.decoder_hidden == "output" else width
+        self.encoder = Residual(
+            inputs,
+            width,
+            hidden=architecture.hidden * width,
+            architecture=architecture,
+            bias=architecture.encoder_bias,
+            dropout=dropout,
+            key=encode,
+        )
         self.blocks = tuple(
-            Block(cell, width, encoding, dropout=dropout, key=k)
+            Block(cell, width, architecture, dropout=dropout, key=k)
             for cell, k in zip(cells, keys, strict=True)
         )
-        self.decoder = Residual(width, outputs, dropout=dropout, key=decode)
+        self.decoder = Residual(
+            width,
+            outputs,
+            hidden=architecture.hidden * of_decoder,
+            architecture=architecture,
+            dropout=dropout,
+            key=decode,
+        )
+        self.encoder_norm = norm if architecture.encoder_norm else None
+        self.decoder_norm = norm if architecture.decoder_norm else None
         self.pooling = pooling
-        self.encoding = encoding
+        self.architecture = architecture
         self.dropout = dropout
+
+    @property
+    def width(self) -> int:
+        """The model width m: features between blocks."""
+        return self.decoder.linear.weight.shape[0]
+
+    @property
+    def encoding_width(self) -> int:
+        """The width of the positional encoding; 0 where there is none."""
+        return self.blocks[0].position.positions.shape[0]
 
     def encode_positions(self, length: int) -> Encoding:
         """The positional encoding of the first `length` steps, made small once for many calls."""
-        return compact_encoding(length, self.encoding)
+        return compact_encoding(length, self.encoding_width, self.architecture.base)
 
     def _encoding_from(self, start: Int[Array, "..."], steps: int) -> Encoding:
         """The positional encoding from a position on that may be traced."""
-        if not self.encoding:
+        if not self.encoding_width:
             return Encoding(jnp.zeros((steps, 0)))
         if start.ndim:
             raise PersistorError(
                 "these sequences stopped at different positions, and a model with positions can "
                 "only go on from one; leave lengths out, or train with encoding 0"
             )
-        return Encoding(sinusoid(jnp.arange(steps, dtype=jnp.int32) + start, self.encoding))
+        positions = jnp.arange(steps, dtype=jnp.int32) + start
+        return Encoding(sinusoid(positions, self.encoding_width, self.architecture.base))
 
     def initial_state(self, batch: tuple[int, ...] = ()) -> Memory:
         """The memory before the first step."""
-        width = self.decoder.linear.weight.shape[0]
         cells = tuple(block.cell.initial_state(batch) for block in self.blocks)
-        return Memory(jnp.zeros((), jnp.int32), cells, jnp.zeros((*batch, width)))
+        return Memory(jnp.zeros((), jnp.int32), cells, jnp.zeros((*batch, self.width)))
 
     def encode(self, inputs: Sequence, *, key: Key | None = None) -> Sequence:
         """The inputs at model width: once per distinct value where they are indexed."""
-        return inputs.map(lambda x: self.encoder(x, key=key))
+        return inputs.map(lambda x: self._code(x, key))
+
+    def _code(self, x: Float[Array, "*s i"], key: Key | None) -> Float[Array, "*s m"]:
+        """The code of each step by itself."""
+        code = self.encoder(x, key=key)
+        if self.architecture.empty == "zero":
+            nothing = jnp.zeros((1,) * (x.ndim - 1) + x.shape[-1:], x.dtype)
+            code = code - self.encoder(nothing)
+        return code if self.encoder_norm is None else self.encoder_norm(code)
 
     def __call__(
         self,
-        inputs: Sequence,
+        inputs: Sequence | Float[Array, "*b t i"] | np.ndarray,
         memory: Memory | None = None,
         *,
         lengths: Int[Array, "*b"] | None = None,
         encoding: Encoding | None = None,
-        engine: str = "auto",
         remat: bool = False,
         key: Key | None = None,
     ) -> tuple[Float[Array, "*b o"] | Float[Array, "*b t o"], Memory]:
@@ -128,6 +191,7 @@ class Backbone(eqx.Module):
         acts only when given a `key`. With `remat`, gradients compute each block's inner
         arrays again instead of keeping them: less memory for more time.
         """
+        inputs = as_sequence(inputs, self.encoder.linear.weight.shape[0])
         if key is not None and self.dropout > 0:
             inputs = Dense(inputs.dense())  # every step has a mask of its own: nothing to share
         keys = [None] * (len(self.blocks) + 2)
@@ -148,11 +212,12 @@ class Backbone(eqx.Module):
                 lengths=lengths,
                 only_last=is_last and self.pooling is Pooling.LAST,
                 mean=mean_over(lengths) if is_last and self.pooling is Pooling.MEAN else None,
-                engine=engine,
                 key=keys[i + 1],
             )
             states.append(state)
         pooled, total, position = self._pool(xs.dense(), memory, lengths, inputs.length)
+        if self.decoder_norm is not None:
+            pooled = self.decoder_norm(pooled)
         return self.decoder(pooled, key=keys[-1]), Memory(position, tuple(states), total)
 
     def _pool(
@@ -172,19 +237,20 @@ class Backbone(eqx.Module):
         total = memory.total + _over_features(count, y) * y[..., 0, :]
         return total / _over_features(jnp.maximum(position, 1), y), total, position
 
-    def step(self, x: Float[Array, "*b i"], memory: Memory) -> tuple[Float[Array, "*b o"], Memory]:
+    def step(
+        self, x: Float[Array, "*b i"] | np.ndarray, memory: Memory
+    ) -> tuple[Float[Array, "*b o"], Memory]:
         """One step of a stream: the prediction as if the sequence ended here, and the memory."""
-        y, memory = self(Dense(x[..., None, :]), memory)
+        y, memory = self(jnp.asarray(x)[..., None, :], memory)
         return (y[..., 0, :] if self.pooling is Pooling.NONE else y), memory
 
-    def with_epsilon(self, epsilon: Float[Array, ""]) -> Backbone:
+    def with_epsilon(self, epsilon: float | Float[Array, ""]) -> Backbone:
         """The same model with every cumulative cell at this epsilon (which may be traced)."""
         return eqx.tree_at(_epsilons, self, [epsilon] * len(_epsilons(self)))
 
     def trainable(self) -> Backbone:
-        """A filter for `equinox.partition`: true on what is learned, false on epsilon."""
-        spec = jax.tree.map(eqx.is_inexact_array, self)
-        return eqx.tree_at(_epsilons, spec, [False] * len(_epsilons(spec)))
+        """A filter for `equinox.partition`: true on what is learned, false on what is constant."""
+        return jax.tree.map(eqx.is_inexact_array, self)
 
 
 def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float[Array, "..."]:
@@ -192,7 +258,19 @@ def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float
     return (count[..., None] if count.ndim else count).astype(y.dtype)
 
 
-def _epsilons(model: Backbone) -> list:
+def _epsilons(model: Backbone) -> list[Epsilon]:
     """The epsilon of every cell that has one."""
     cells = [block.cell for block in model.blocks]
-    return [getattr(cell, "epsilon") for cell in cells if hasattr(cell, "epsilon")]  # noqa: B009
+    return [cell.epsilon for cell in cells if isinstance(cell, Cumulative)]
+
+
+def _check_sizes(inputs: int, outputs: int, cells: tuple[Cell, ...], width: int) -> None:
+    for name, value in {"inputs": inputs, "outputs": outputs, "width": width}.items():
+        check_size(name, value)
+    if not cells:
+        raise PersistorError("a backbone needs a cell for each block; give at least one")
+    for cell in cells:
+        if cell.input_size != width:
+            raise PersistorError(
+                f"a cell takes inputs of width {cell.input_size}, but the model's width is {width}"
+            )

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
+from persistor.model.architecture import PAPER, Architecture
 from persistor.nn.layers import MLP, LayerNorm, Linear, over
 from persistor.nn.pooling import Mean
 from persistor.nn.positions import AddPosition, Encoding
@@ -21,6 +22,8 @@ class Block(eqx.Module):
 
     u = Norm(Linear([x; PE])),  y = v1 x + Norm(Linear(Cell(u))) sigmoid(Linear(u))
     out = v2 y + MLP(Norm(y)),  with v1 and v2 learned vectors that start at one.
+
+    An architecture may set the norm first, u = Linear([Norm(x); PE]), the gate reading Norm(x).
     """
 
     norm: LayerNorm
@@ -33,22 +36,46 @@ class Block(eqx.Module):
     mlp_norm: LayerNorm
     mlp: MLP
     mlp_skip: Float[Array, " m"]
+    norm_first: bool = eqx.field(static=True)
+    gate_before: bool = eqx.field(static=True)
 
-    def __init__(self, cell: Cell, width: int, encoding: int, *, dropout: float, key: Key):
+    def __init__(
+        self,
+        cell: Cell,
+        width: int,
+        architecture: Architecture = PAPER,
+        *,
+        dropout: float = 0.0,
+        key: Key,
+    ):
         position, readout, gate, mlp = jax.random.split(key, 4)
-        self.norm = LayerNorm(width)
-        self.position = AddPosition(width, encoding, key=position)
+        encoding = width if architecture.encoding is None else architecture.encoding
+        scale, epsilon = architecture.position_scale, architecture.norm_epsilon
+        self.norm = LayerNorm(width, epsilon)
+        start = architecture.linear
+        self.position = AddPosition(width, encoding, scale=scale, start=start, key=position)
         self.cell = cell
-        self.readout = Linear(cell.state_size, width, key=readout)
-        self.readout_norm = LayerNorm(width)
-        self.output_gate = Linear(width, width, key=gate)
+        self.readout = _readout(cell.state_size, width, architecture, key=readout)
+        self.readout_norm = LayerNorm(width, epsilon)
+        self.output_gate = Linear(width, width, start=start, key=gate)
         self.skip = jnp.ones(width)
-        self.mlp_norm = LayerNorm(width)
-        self.mlp = MLP(width, dropout=dropout, key=mlp)
+        self.mlp_norm = LayerNorm(width, epsilon)
+        self.mlp = MLP(
+            width,
+            hidden=architecture.hidden * width,
+            gate=architecture.mlp_gate,
+            start=start,
+            dropout=dropout,
+            key=mlp,
+        )
         self.mlp_skip = jnp.ones(width)
+        self.norm_first = architecture.norm == "first"
+        self.gate_before = architecture.gate == "before"
 
     def cell_inputs(self, xs: Sequence, encoding: Encoding) -> Sequence:
-        """What the cell receives: the input and its position, mixed, then normalised."""
+        """What the cell receives: the input and its position, mixed, and normalised."""
+        if self.norm_first:
+            return self.position(xs.normalise(self.norm), encoding)
         return self.position(xs, encoding).normalise(self.norm)
 
     def __call__(
@@ -60,7 +87,6 @@ class Block(eqx.Module):
         lengths: Int[Array, "*b"] | None = None,
         only_last: bool = False,
         mean: Mean | None = None,
-        engine: str = "auto",
         key: Key | None = None,
     ) -> tuple[Dense, Inexact[Array, "*b d"]]:
         """The block's outputs and the cell's last state.
@@ -73,7 +99,6 @@ class Block(eqx.Module):
             us,
             initial_state,
             lengths=lengths,
-            engine=engine,
             every=not only_last,
             key=None if key is None else jax.random.fold_in(key, DISTURBANCE),
         )
@@ -91,10 +116,20 @@ class Block(eqx.Module):
         key: Key | None = None,
     ) -> Dense:
         """The block's outputs, of its inputs, the cell's inputs and the cell's states."""
+        gate_inputs = xs.normalise(self.norm) if self.gate_before else us
         read = self.readout_norm(self.readout(self.cell.read(states, us)))
-        read = read * jax.nn.sigmoid(us.linear(self.output_gate).dense())
+        read = read * jax.nn.sigmoid(gate_inputs.linear(self.output_gate).dense())
         y = over(self.skip, read) * xs.dense() + read
         hidden = self.mlp.hidden(self.mlp_norm(y), key=key)
         if mean is not None:
             y, hidden = mean(y), mean(hidden)
         return Dense(over(self.mlp_skip, y) * y + self.mlp.narrow(hidden))
+
+
+def _readout(state_size: int, width: int, architecture: Architecture, *, key: Key) -> Linear:
+    """The linear map behind the cell, with biases as the architecture has them start."""
+    readout = Linear(state_size, width, start=architecture.linear, key=key)
+    if not architecture.readout_bias:
+        return readout
+    bias = architecture.readout_bias * jax.random.normal(jax.random.fold_in(key, 1), (width,))
+    return eqx.tree_at(lambda layer: layer.bias, readout, bias)

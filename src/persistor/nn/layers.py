@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from persistor import kernels
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Key
 
-EPSILON = 1e-6  # of the layer norm
+EPSILON = 1e-6  # of the layer norm, unless it is given another
+MLPGate = Literal["sigmoid", "silu"]
+LinearStart = Literal["lecun", "uniform"]
 
 
 def lecun_normal(key: Key, shape: tuple[int, int]) -> Float[Array, "i o"]:
@@ -17,15 +22,44 @@ def lecun_normal(key: Key, shape: tuple[int, int]) -> Float[Array, "i o"]:
     return jax.nn.initializers.lecun_normal()(key, shape, jnp.float32)
 
 
+def _uniform(key: Key, shape: tuple[int, ...], inputs: int) -> Float[Array, "..."]:
+    """Uniform within 1 / sqrt(inputs)."""
+    return inputs**-0.5 * jax.random.uniform(key, shape, minval=-1.0)
+
+
+def check_size(name: str, value: object) -> None:
+    """Refuse a size that is no whole number, or below 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PersistorError(f"{name} is {value!r}; it must be a whole number, at least 1")
+
+
 class Linear(eqx.Module):
-    """x -> x @ weight + bias, with LeCun normal weights and zero biases at the start."""
+    """x -> x @ weight + bias, with LeCun normal weights and zero biases at the start.
+
+    Or, if they start `uniform`, both within 1 / sqrt(inputs), as in another framework.
+    """
 
     weight: Float[Array, "i o"]
     bias: Float[Array, " o"] | None
 
-    def __init__(self, inputs: int, outputs: int, *, bias: bool = True, key: Key):
-        self.weight = lecun_normal(key, (inputs, outputs))
-        self.bias = jnp.zeros(outputs) if bias else None
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        bias: bool = True,
+        start: LinearStart = "lecun",
+        key: Key,
+    ):
+        check_size("the number of inputs", inputs)
+        check_size("the number of outputs", outputs)
+        if start == "lecun":
+            self.weight = lecun_normal(key, (inputs, outputs))
+            self.bias = jnp.zeros(outputs) if bias else None
+        else:
+            one, two = jax.random.split(key)
+            self.weight = _uniform(one, (inputs, outputs), inputs)
+            self.bias = _uniform(two, (outputs,), inputs) if bias else None
 
     def __call__(self, x: Float[Array, "*s i"]) -> Float[Array, "*s o"]:
         """Apply to the last axis."""
@@ -45,41 +79,47 @@ class Linear(eqx.Module):
 
 
 class LayerNorm(eqx.Module):
-    """LayerNorm(x) = scale * (x - mean) / sqrt(var + 1e-6) + shift, over the last axis."""
+    """LayerNorm(x) = scale * (x - mean) / sqrt(var + epsilon) + shift, over the last axis."""
 
     scale: Float[Array, " m"]
     shift: Float[Array, " m"]
+    epsilon: float = eqx.field(static=True)
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, epsilon: float = EPSILON):
+        self.epsilon = epsilon
         self.scale = jnp.ones(width)
         self.shift = jnp.zeros(width)
 
     def __call__(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
         """Normalise the last axis."""
-        if kernels.refusal(x, self.scale, self.shift) is None:
-            return kernels.layer_norm(x, self.scale, self.shift, EPSILON)
-        return self.plain(x)
-
-    def plain(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
-        """The same in JAX alone."""
-        centred = x - x.mean(-1, keepdims=True)
-        variance = jnp.square(centred).mean(-1, keepdims=True)
-        normed = centred * jax.lax.rsqrt(variance + EPSILON)
-        return normed * over(self.scale, x) + over(self.shift, x)
+        return kernels.layer_norm(x, self.scale, self.shift, self.epsilon)
 
 
 class MLP(eqx.Module):
-    """MLP(x) = Linear(Dropout(GLU(Linear(x)))): m -> 4m -> (GLU halves) 2m -> m."""
+    """MLP(x) = Linear(Dropout(GLU(Linear(x)))): m -> hidden -> (GLU halves) hidden / 2 -> m."""
 
     widen: Linear
     narrow: Linear
     dropout: eqx.nn.Dropout
+    gate: MLPGate = eqx.field(static=True)
 
-    def __init__(self, width: int, *, dropout: float = 0.0, key: Key):
+    def __init__(
+        self,
+        width: int,
+        *,
+        hidden: int | None = None,
+        gate: MLPGate = "sigmoid",
+        bias: bool = True,
+        start: LinearStart = "lecun",
+        dropout: float = 0.0,
+        key: Key,
+    ):
         one, two = jax.random.split(key)
-        self.widen = Linear(width, 4 * width, key=one)
-        self.narrow = Linear(2 * width, width, key=two)
+        hidden = 4 * width if hidden is None else hidden
+        self.widen = Linear(width, hidden, bias=bias, start=start, key=one)
+        self.narrow = Linear(hidden // 2, width, bias=bias, start=start, key=two)
         self.dropout = eqx.nn.Dropout(dropout)
+        self.gate = gate
 
     def __call__(self, x: Float[Array, "*s i"], *, key: Key | None = None) -> Float[Array, "*s o"]:
         """Apply to the last axis; dropout acts only when given a key."""
@@ -87,16 +127,19 @@ class MLP(eqx.Module):
 
     def hidden(self, x: Float[Array, "*s m"], *, key: Key | None = None) -> Float[Array, "*s h"]:
         """All but the last linear map, through which a mean can move."""
-        hidden = gated(self.widen.product(x), self.widen.bias)
+        hidden = gated(self.widen.product(x), self.widen.bias, self.gate)
         return self.dropout(hidden, key=key, inference=key is None)
 
 
-def gated(x: Float[Array, "*s n"], bias: Float[Array, " n"] | None) -> Float[Array, "*s h"]:
-    """The gated linear unit of x + bias: one half times the sigmoid of the other."""
+def gated(
+    x: Float[Array, "*s n"], bias: Float[Array, " n"] | None, gate: MLPGate = "sigmoid"
+) -> Float[Array, "*s h"]:
+    """The gated linear unit of x + bias: one half times the sigmoid, or the SiLU, of the other."""
     bias = jnp.zeros(x.shape[-1], x.dtype) if bias is None else bias
-    if kernels.refusal(x, bias) is None:
-        return kernels.glu(x, bias)
-    return jax.nn.glu(x + over(bias, x))
+    if gate == "silu":
+        one, other = jnp.split(x + over(bias, x), 2, axis=-1)
+        return one * jax.nn.silu(other)
+    return kernels.glu(x, bias)
 
 
 def over(vector: Float[Array, " m"], x: Float[Array, "*s m"]) -> Float[Array, "... m"]:

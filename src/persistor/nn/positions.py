@@ -10,15 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float, Int, Key
-from persistor.nn.layers import Linear, lecun_normal
+from persistor.nn.layers import Linear, LinearStart
 from persistor.nn.sequence import Sequence
 
 ROUNDING = 1e-7  # root mean square error of an entry of PE: that of single precision
+BASE = 10_000.0  # of the slowest wavelength: that of the work that the paper cites
 
 
-def sinusoid(positions: Int[Array, " t"], width: int) -> Float[Array, "t w"]:
-    """PE(t): sines then cosines of t * 10000^(-2 i / width), for i = 0 .. width / 2 - 1."""
-    frequencies = 10_000.0 ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
+def sinusoid(positions: Int[Array, " t"], width: int, base: float = BASE) -> Float[Array, "t w"]:
+    """PE(t): sines then cosines of t * base^(-2 i / width), for i = 0 .. width / 2 - 1."""
+    frequencies = base ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
     angles = positions.astype(jnp.float32)[:, None] * frequencies[None, :]
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
@@ -44,15 +45,15 @@ class Encoding(eqx.Module):
 
 
 @functools.lru_cache(maxsize=4)
-def compact_encoding(steps: int, width: int) -> Encoding:
-    """PE of the first `steps` positions, equal to rounding, in as few coordinates as that takes.
+def compact_encoding(length: int, width: int, base: float = BASE) -> Encoding:
+    """PE of the first `length` positions, equal to rounding, in as few coordinates as that takes.
 
     Over t steps all sinusoids with a wavelength well beyond t look alike: of 256 columns, 784
     steps need about 100 and 10,000 steps 170. What costs t w^2 (the variance in a norm) then
     costs a seventh or a half.
     """
     with jax.ensure_compile_time_eval():
-        table = np.asarray(sinusoid(jnp.arange(steps, dtype=jnp.int32), width), np.float64)
+        table = np.asarray(sinusoid(jnp.arange(length, dtype=jnp.int32), width, base), np.float64)
     weights, axes = np.linalg.eigh(table.T @ table)
     left_out = np.cumsum(np.maximum(weights, 0.0))  # squared error without the smallest ones
     axes = axes[:, np.searchsorted(left_out, ROUNDING**2 * table.size) :]
@@ -70,13 +71,18 @@ class AddPosition(eqx.Module):
     values: Linear
     positions: Float[Array, "w m"]
 
-    def __init__(self, width: int, encoding: int, *, key: Key):
-        one, two = jax.random.split(key)
-        both = lecun_normal(one, (width + encoding, width))
-        self.values = eqx.tree_at(
-            lambda layer: layer.weight, Linear(width, width, key=two), both[:width]
-        )
-        self.positions = both[width:]
+    def __init__(
+        self,
+        width: int,
+        encoding: int,
+        *,
+        scale: float = 1.0,
+        start: LinearStart = "lecun",
+        key: Key,
+    ):
+        both = Linear(width + encoding, width, start=start, key=jax.random.split(key)[0])
+        self.values = eqx.tree_at(lambda layer: layer.weight, both, both.weight[:width])
+        self.positions = scale * both.weight[width:]
 
     def __call__(self, xs: Sequence, encoding: Encoding) -> Sequence:
         """Step t becomes Linear([x_t; PE(t)])."""

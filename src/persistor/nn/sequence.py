@@ -28,9 +28,11 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Bool, Float, Int
-from persistor.nn.layers import EPSILON, LayerNorm, Linear, over
+from persistor.nn.layers import LayerNorm, Linear, over
 
 Pointwise = Callable[[Array], Array]
 
@@ -161,7 +163,7 @@ class Indexed(eqx.Module):
         def gain(values: slice, steps: slice) -> Float[Array, "k s"]:
             of_both = angles[values] @ codes[steps].T / rows.shape[-1]
             variance = of_rows[values] + of_positions[:, steps] + 2 * of_both
-            return jax.lax.rsqrt(jnp.maximum(variance, 0.0) + EPSILON)
+            return jax.lax.rsqrt(jnp.maximum(variance, 0.0) + layer.epsilon)
 
         rest = gain(slice(0, 1), slice(own, None)) if self.rest else None
         mix = mix * over(layer.scale, mix)
@@ -240,6 +242,18 @@ class Indexed(eqx.Module):
 
 
 Sequence = Dense | Indexed
+
+
+def as_sequence(x: Sequence | Float[Array, "*b t m"] | np.ndarray, features: int) -> Sequence:
+    """A sequence as it is, an array written out; the steps must have that many features."""
+    if not isinstance(x, Dense | Indexed):
+        if x.ndim < 2:
+            raise PersistorError(f"the inputs have shape {x.shape}; give (.., steps, {features})")
+        x = Dense(jnp.asarray(x))
+    given = (x.rows if isinstance(x, Indexed) else x.values).shape[-1]
+    if given != features:
+        raise PersistorError(f"the inputs have {given} features a step; {features} are expected")
+    return x
 
 
 def inside(lengths: Int[Array, "*b"], steps: int) -> Bool[Array, "*b t"]:

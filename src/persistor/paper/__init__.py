@@ -1,1 +1,1 @@
-"""The paper beside ours: its tables as data, and what it takes to repeat them."""
+"""What the paper publishes, as data: its tables of results, and its budgets."""

@@ -1,7 +1,8 @@
 """The paper's tables of results as data: what was trained, and mean, lowest and highest of it.
 
 The numbers stand in numbers.tsv, an entry a line, digit for digit as printed. A line says all there
-is to know to train the entry again, so a table is also its own preset: see `Row.experiment`.
+is to know to train the entry again: `persistor.reproduction.plan.experiment_of` makes an experiment
+of it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ import functools
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from persistor._tools.errors import PersistorError, unknown
-
-if TYPE_CHECKING:
-    from persistor.experiment import Experiment
 
 SEEDS = 5  # of the paper, for every entry
 
@@ -54,24 +52,6 @@ class Row:
             "length": "" if self.length is None else str(self.length),
         }
 
-    def experiment(self, seed: int = 0, budget: float = 1.0) -> Experiment:
-        """The experiment to run, with a share of the paper's steps."""
-        from persistor.experiment import Experiment, ModelSpec, TrainingSpec
-        from persistor.tasks import TASKS
-
-        if self.task not in TASKS:
-            raise PersistorError(f"the task {self.task} is not in this version of persistor")
-        given: dict[str, Any] = {} if self.length is None else {"length": self.length}
-        task = TASKS[self.task](**given)
-        model = ModelSpec(self.cells, self.state, self.blocks, epsilon=self.epsilon)
-        steps = max(1, round(budget * task.steps))
-        return Experiment(task, model, TrainingSpec(steps=steps, anneal=self.anneal), seed)
-
-    @property
-    def work(self) -> float:
-        """How long a step takes, roughly, in units that only compare rows of one table."""
-        return float((self.length or 1) * self.blocks * (128 + self.state))
-
 
 @dataclass(frozen=True)
 class Table:
@@ -104,26 +84,26 @@ class Table:
     def label(self, row: Row) -> str:
         """A row's name: the cell, and whatever else differs in this table."""
         words = {"epsilon": "eps ", "state": "d ", "blocks": "r ", "length": "L "}
-        own = row.options()
-        parts = [own.pop("cell")]
-        for name, value in own.items():
+        options = row.options()
+        label = [options.pop("cell")]
+        for name, value in options.items():
             if value and len({other.options()[name] for other in self.rows} - {""}) > 1:
-                parts.append(words.get(name, "") + value)
-        return " ".join(parts)
+                label.append(words.get(name, "") + value)
+        return " ".join(label)
 
-    def row(self, **given: str) -> Row:
+    def row(self, **options: str) -> Row:
         """The one row with these options."""
-        (row,) = self.only(tuple(f"{name}={value}" for name, value in given.items())).rows
+        (row,) = self.only(tuple(f"{name}={value}" for name, value in options.items())).rows
         return row
 
     def only(self, filters: tuple[str, ...]) -> Table:
         """The table with those rows alone that pass: `cell=cmru,lru`, `length=100`."""
         rows = self.rows
-        for given in filters:
-            name, equals, values = given.partition("=")
+        for choice in filters:
+            name, equals, values = choice.partition("=")
             known = self.rows[0].options()
             if not equals:
-                raise PersistorError(f"{given!r} is no choice of rows; write cell=cmru, say")
+                raise PersistorError(f"{choice!r} is no choice of rows; write cell=cmru, say")
             if name not in known:
                 raise unknown("column", name, known)
             there = {row.options()[name] for row in self.rows}

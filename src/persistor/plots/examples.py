@@ -23,11 +23,10 @@ def draw_examples(task: Task, title: str, split: Split, examples: int, path: Pat
     axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
     for ax in axes[len(values) :]:
         ax.set_axis_off()
-    shape = getattr(task, "picture", None)
     for i, (ax, steps) in enumerate(zip(axes, values, strict=False)):
         length = None if batch.lengths is None else int(batch.lengths[i])
-        if shape is not None:
-            ax.imshow(steps.reshape(*shape, -1), cmap="gray", vmin=0, vmax=1)
+        if task.picture is not None:
+            ax.imshow(steps.reshape(*task.picture, -1), cmap="gray", vmin=0, vmax=1)
             ax.set_axis_off()
         elif steps.shape[-1] > 1:
             ax.imshow(steps[:length].T, aspect="auto", origin="lower", interpolation="nearest")

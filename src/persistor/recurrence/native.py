@@ -1,4 +1,4 @@
-"""The native kernels as one differentiable function that `jit`, `grad` and `vmap` go through.
+"""The native kernels as one differentiable function that every transformation of JAX goes through.
 
 Inside, every array has leading axes (groups, batch): the sequences of a group share rows, offsets
 and parameters. A call has one group; `vmap` makes more of them, and is still one call.
@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
 
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Bool, Float, Inexact, Int
-from persistor.kernels.loader import RECURRENCES, require
+from persistor.kernels.derivatives import Arrays, Kernel, has_gradient, run
+from persistor.kernels.loader import require
 from persistor.nn.sequence import Dense, Sequence
+from persistor.recurrence.transition import Transition
+from persistor.recurrence.unroll import unroll
 
 SHORTEST_CHUNK, LONGEST_CHUNK = 16, 512
 
@@ -44,15 +50,42 @@ class Operands(NamedTuple):
         """The number of steps."""
         return self.ids.shape[-1] if self.indexed else self.projections.shape[-2]
 
+    def written_out(self) -> Float[Array, "b t p"]:
+        """The projections of every step, of the one group of a call."""
+        if not self.indexed:
+            return self.projections[0]
+        total = self.projections[0][self.ids[0]]
+        if not self.offsets.size:
+            return total
+        total = total + self.offsets
+        if not self.gain.size:
+            return total
+        index = jnp.arange(self.length)[None]
+        return self.gain[0][self.ids[0], index][..., None] * total + self.shift[0][None, None]
+
     @property
     def shared(self) -> tuple[bool, ...]:
         """Which of the operands the sequences of a group share."""
         return (self.indexed, False, True, True, True, True, False, False)
 
 
+@runtime_checkable
+class Gated(Protocol):
+    """A cell, as far as the kernels know it."""
+
+    kernel: ClassVar[str | None]
+
+    def kernel_parameters(self) -> Float[Array, "q d"]:
+        """What the kernel needs besides projections."""
+        ...
+
+    def gate(self, p: Float[Array, "*s p"], /) -> Transition:
+        """The transition, from projections: what the kernel computes, for its twin."""
+        ...
+
+
 def fused_unroll(
-    kernel: str,
-    parameters: Float[Array, "q d"],
+    cell: Gated,
     projections: Sequence,
     initial_state: Inexact[Array, "*b d"],
     *,
@@ -66,35 +99,44 @@ def fused_unroll(
     """
     require()
     batch, steps, units = projections.batch, projections.length, initial_state.shape[-1]
-    projection_count, parameter_count = RECURRENCES[kernel]
-    p, parameter_shape = projection_count * units, (parameter_count, units)
+    inputs = _inputs(projections, lengths, resets)
+    state = _per_sequence("initial_state", initial_state, batch, (units,), initial_state.dtype)
+    leaves, structure = jax.tree.flatten((cell, inputs, state))
+    operands = tuple(leaf for leaf in leaves if _is_array(leaf))
+    others = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
+    states, last = run(Recurrence(structure, others, every), *operands)
+    last = last.reshape((*batch, units))
+    return states.reshape((*batch, steps, units)) if every else last[..., None, :], last
+
+
+def _inputs(
+    projections: Sequence,
+    lengths: Int[Array, "*b"] | None,
+    resets: Bool[Array, "*b t"] | None,
+) -> Operands:
+    """What a kernel reads of the inputs; the parameters are still absent."""
+    batch, steps = projections.batch, projections.length
     ids = offsets = gain = shift = None
     if isinstance(projections, Dense):
+        p, values = projections.values.shape[-1], 0
         given = _per_sequence("projections", projections.values, batch, (steps, p))
-        values = 0
     else:
-        values = projections.rows.shape[0]
+        values, p = projections.rows.shape
         given, ids = _shared("rows", projections.rows, (values, p)), projections.ids
         if (positions := projections.positions) is not None:
             offsets = positions.codes @ positions.mix
             if positions.gain is not None and positions.shift is not None:
                 gain, shift = positions.gain, positions.shift
-    operands = Operands(
+    return Operands(
         given,
         _per_sequence("ids", ids, batch, (steps,), jnp.int32),
         _shared("offsets", offsets, (steps, p)),
         _shared("gain", gain, (values, steps)),
         _shared("shift", shift, (p,)),
-        _shared("parameters", parameters, parameter_shape),
+        _absent(jnp.float32),
         _per_sequence("lengths", lengths, batch, (), jnp.int32),
         _per_sequence("resets", resets, batch, (steps,), jnp.bool_),
     )
-    initial_state = _per_sequence(
-        "initial_state", initial_state, batch, (units,), initial_state.dtype
-    )
-    states, last = _unroll(kernel, every, operands, initial_state)  # pyright: ignore[reportGeneralTypeIssues]
-    last = last.reshape((*batch, units))
-    return states.reshape((*batch, steps, units)) if every else last[..., None, :], last
 
 
 def _shared(name: str, array: Array | None, shape: tuple[int, ...]) -> Array:
@@ -117,29 +159,61 @@ def _per_sequence(
     return array.astype(dtype).reshape((1, math.prod(batch), *shape))
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _unroll(
-    kernel: str, every: bool, operands: Operands, initial_state: Array
-) -> tuple[Array, Array]:
-    states, last, _ = _forward(kernel, every, False)(operands, initial_state)
-    return states, last
+@dataclass(frozen=True)
+class Recurrence(Kernel):
+    """A cell's gates and its recurrence: from cell, inputs and state to all states and the last.
+
+    `structure` is that of (cell, inputs, state), whose leaves are the operands and the `others`.
+    """
+
+    structure: Any
+    others: tuple[Any, ...]
+    every: bool
+
+    def problem(self, operands: Arrays) -> tuple[Gated, Operands, Array]:
+        """The cell, its inputs and the state, of their arrays."""
+        arrays = iter(operands)
+        leaves = [next(arrays) if leaf is None else leaf for leaf in self.others]
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def plain(self, *operands: Array) -> Arrays:
+        """In plain JAX."""
+        cell, inputs, state = self.problem(operands)
+        lengths = inputs.lengths[0] if inputs.lengths.size else None
+        resets = inputs.resets[0] if inputs.resets.size else None
+        transitions = cell.gate(inputs.written_out())
+        states, last = unroll(transitions, state[0], lengths=lengths, resets=resets)
+        return (states if self.every else jnp.zeros((0,), states.dtype))[None], last[None]
+
+    def forward(self, *operands: Array, keep: bool) -> tuple[Arrays, Arrays]:
+        """In one pass; what is kept is the state before each chunk."""
+        cell, inputs, state = self.problem(operands)
+        call = _forward(cell.kernel or "", self.every, keep)
+        states, last, checkpoints = call(_with_parameters(cell, inputs), state)
+        return (states, last), (checkpoints,)
+
+    def backward(self, operands: Arrays, kept: Arrays, cotangents: Arrays) -> Arrays:
+        """In one pass backwards from each of the states that were kept."""
+        cell, inputs, _ = self.problem(operands)
+        inexact, rest = eqx.partition(cell, lambda leaf: _is_array(leaf) and has_gradient(leaf))
+        parameters, pull = jax.vjp(
+            lambda inexact: eqx.combine(inexact, rest).kernel_parameters(), inexact
+        )
+        given = inputs._replace(parameters=parameters[None])
+        *of_inputs, of_parameters, of_state = _backward(cell.kernel or "")(
+            given, *kept, *cotangents
+        )
+        (of_cell,) = pull(of_parameters[0])
+        return (*jax.tree.leaves(of_cell), *of_inputs, jnp.zeros((1, 0)), of_state)
 
 
-def _unroll_forward(kernel: str, every: bool, operands: Operands, initial_state: Array):
-    states, last, checkpoints = _forward(kernel, every, True)(operands, initial_state)
-    return (states, last), (operands, checkpoints)
+def _with_parameters(cell: Gated, inputs: Operands) -> Operands:
+    """The operands of a call: inputs, and the cell's parameters."""
+    return inputs._replace(parameters=cell.kernel_parameters()[None])
 
 
-def _unroll_backward(kernel: str, every: bool, kept, cotangents):
-    operands, checkpoints = kept
-    projections, offsets, gain, shift, parameters, initial_state = _backward(kernel)(
-        operands, checkpoints, *cotangents
-    )
-    none: Any = None  # integers have no gradient
-    return Operands(projections, none, offsets, gain, shift, parameters, none, none), initial_state
-
-
-_unroll.defvjp(_unroll_forward, _unroll_backward)
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray)
 
 
 @functools.cache

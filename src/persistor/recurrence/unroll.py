@@ -2,8 +2,9 @@
 
 An engine folds the transitions of a whole sequence. `sequential` walks over time and is the
 fastest plain-JAX way on a CPU; `parallel` folds in O(log t) depth with an associative scan and is
-for accelerators. They compute the same states and the same gradients; `auto` picks by platform.
-(The third engine, `native`, also computes the transitions: see `persistor.kernels`.)
+for accelerators. They compute the same states and the same gradients; which of them runs is said
+by `persistor.kernels.engine`. (The third engine, `native`, also computes the transitions: see
+`persistor.recurrence.native`.)
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from persistor._tools.errors import unknown
 from persistor.arrays import Array, Bool, Inexact, Int
+from persistor.kernels.engine import plain
 from persistor.nn.sequence import inside
 from persistor.recurrence.transition import Transition
 
@@ -60,22 +61,12 @@ def composed(transitions: Transition) -> Transition:
 ENGINES: dict[str, Engine] = {"sequential": sequential, "parallel": parallel}
 
 
-def engine_named(name: str) -> Engine:
-    """The engine with that name; `auto` is `sequential` on a CPU and `parallel` elsewhere."""
-    if name == "auto":
-        name = "sequential" if jax.default_backend() == "cpu" else "parallel"
-    if name not in ENGINES:
-        raise unknown("engine", name, [*ENGINES, "native", "auto"])
-    return ENGINES[name]
-
-
 def unroll(
     transitions: Transition,
     initial_state: Inexact[Array, "*b d"],
     *,
     lengths: Int[Array, "*b"] | None = None,
     resets: Bool[Array, "*b t"] | None = None,
-    engine: str = "auto",
 ) -> tuple[Inexact[Array, "*b t d"], Inexact[Array, "*b d"]]:
     """All states and the last one: h_t = transitions_t(h_{t-1}), with h_{-1} = `initial_state`.
 
@@ -91,5 +82,5 @@ def unroll(
     if lengths is not None:
         steps = jax.tree.leaves(transitions)[0].shape[-2]
         transitions = transitions.keep_where(inside(lengths, steps)[..., None])
-    states = engine_named(engine)(transitions, initial_state)
+    states = ENGINES[plain()](transitions, initial_state)
     return states, states[..., -1, :]

@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.analysis.inspection import first_batch, trace
-from persistor.experiment import Experiment, ModelSpec, TrainingSpec
+from persistor.experiment import Experiment
 from persistor.paper.tables import Published, table
 from persistor.plots.demo import draw_lengths, draw_trajectories
-from persistor.tasks import CopyFirstDiscrete, Parity
+from persistor.tasks import Parity
 from persistor.training import Run, train
 from persistor.training.evaluation import length_of, scores_at
 
-PARITY_STEPS, PARITY_STATE = 1500, 1  # the paper has 35,000 steps, and no search
+PARITY_STEPS = 1500  # the paper has 35,000 steps, and no search
 PARITY_CELLS = (("cmru", -1.0), ("cmru", 1.0), ("lru", None), ("mingru", None))
 LENGTH_BINS = (50, 145, 240, 335, 430, 525, 620, 715, 810, 905, 1001)
 COPY_LENGTH, COPY_STEPS = 300, 1500
@@ -43,15 +43,14 @@ class DemoRun:
 def experiments() -> Iterator[tuple[str, Experiment, Published]]:
     """What the demo trains: a name, the experiment, the paper's number."""
     for cell, epsilon in PARITY_CELLS:
-        model = ModelSpec((cell,), state=PARITY_STATE, epsilon=epsilon)
         name = cell if epsilon is None else f"{cell} epsilon {epsilon:g}"
-        training = TrainingSpec(steps=PARITY_STEPS, search=True)
-        experiment = Experiment(Parity(), model, training)
+        experiment = Experiment.of("parity", cell=cell, epsilon=epsilon, steps=PARITY_STEPS)
         given = {} if epsilon is None else {"epsilon": f"{epsilon:g}"}
         yield f"parity, {name}", experiment, _published("parity", cell=cell, **given)
     for cell in COPY_CELLS:
-        task = CopyFirstDiscrete(COPY_LENGTH)
-        experiment = Experiment(task, ModelSpec((cell,), state=4), TrainingSpec(steps=COPY_STEPS))
+        experiment = Experiment.of(
+            "copy-first-discrete", cell=cell, length=COPY_LENGTH, steps=COPY_STEPS
+        )
         published = _published("copy-first-discrete", cell=cell, length=str(COPY_LENGTH))
         yield f"copy first of {COPY_LENGTH}, {cell}", experiment, published
 

@@ -27,19 +27,22 @@ BYTES = 100_000
 
 
 def watched(
-    folder: Path, report: Callable[[int, int], None] = lambda done, total: None
+    folder: Path,
+    report: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    most: int = RUNS,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The states of the runs that still have weights, newest first; a line for each left out."""
     there = sorted(folder.glob("*/best.safetensors"), key=lambda p: (-p.stat().st_mtime_ns, p))
     seen, left = [], []
-    for number, path in enumerate(there[:RUNS]):
-        report(number, min(len(there), RUNS))
+    for number, path in enumerate(there[:most]):
+        report(number, min(len(there), most))
         try:
             seen.append(_watch(Run.open(path.parent)))
         except PersistorError as error:
             left.append(f"{path.parent.name} is not shown: {error}")
-    if len(there) > RUNS:
-        left.append(f"Of {len(there)} runs with weights, the {RUNS} newest are looked into.")
+    if len(there) > most:
+        left.append(f"Of {len(there)} runs with weights, the {most} newest are looked into.")
     return seen, left
 
 
@@ -49,7 +52,7 @@ def _watch(run: Run) -> dict[str, Any]:
     batch = spread(task.split("test"), EXAMPLES)
     traces = trace(model, batch)[:BLOCKS]
     names, inputs = _inputs(batch)
-    state, blocks, width = run.experiment.model.state, len(model.blocks), task.inputs
+    state, blocks, width = run.experiment.model.state_size, len(model.blocks), task.inputs
     left = [f"the first {UNITS} of {state} units"] * (state > UNITS)
     left += [f"the first {BLOCKS} of {blocks} blocks"] * (blocks > BLOCKS)
     left += [f"the first {len(names)} of {width} inputs of a step"] * (1 < len(names) < width)
@@ -94,13 +97,12 @@ def _example(
     steps = len(inputs) if batch.lengths is None else int(batch.lengths[index])
     every = -(-steps // points)
     kept = kept_steps(steps, every)
-    letters = getattr(task, "letters", None)
     return {
         "target": target(task, batch, index),
         "steps": steps,
         "every": every,
         "inputs": [_numbers(line) for line in inputs[kept].T],
-        "letters": None if letters is None else [letters[i] for i in inputs[kept, 0]],
+        "letters": [task.letters[i] for i in inputs[kept, 0]] if task.letters else None,
         "blocks": [_block(part, index, kept) for part in traces],
     }
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import reading, write_atomically, writing
-from persistor.experiment import Experiment, task_name
+from persistor.experiment import Experiment
 from persistor.reproduction.record import EXTRAS, Record, decoded
 
 RUNS, CURVES, PRINTED = "runs.jsonl", "curves", "printed.jsonl"
@@ -80,7 +80,7 @@ class Archive:
         return text
 
     def _curves(self, experiment: Experiment) -> Path:
-        return self.folder / CURVES / f"{task_name(experiment.task)}.zip"
+        return self.folder / CURVES / f"{experiment.task.name}.zip"
 
     def add(self, records: Sequence[Record]) -> dict[str, str]:
         """Add runs, all or none; what became of each: `added`, `updated` or `there already`.

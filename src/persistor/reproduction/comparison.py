@@ -12,8 +12,10 @@ from typing import Any
 from persistor._tools.errors import PersistorError
 from persistor.data import speech
 from persistor.experiment import Experiment
+from persistor.model import PAPER, Architecture
 from persistor.paper.tables import SEEDS, Published, Row, Table
 from persistor.reproduction.outcomes import Outcome, at_full_budget
+from persistor.reproduction.plan import experiment_of
 from persistor.tasks import TASKS
 from persistor.training.provenance import describe
 
@@ -45,6 +47,7 @@ class Comparison:
 
     table: Table
     entries: tuple[Entry, ...]
+    architecture: Architecture = PAPER  # which reading of the paper ours is
 
     def verdict(self, entry: Entry) -> str:
         """Whether our mean lies in the paper's range, or on which side of it, to its digits.
@@ -130,7 +133,9 @@ class Comparison:
     def heading(self) -> str:
         """The title, and the unit."""
         unit = "%" if self.table.scale == 100 else "lower is better"
-        return f"{self.table.title} ({self.table.metric.replace('_', '-')}, {unit})"
+        metric = self.table.metric.replace("_", "-")
+        reading = "" if self.architecture == PAPER else f", architecture {self.architecture.name}"
+        return f"{self.table.title} ({metric}, {unit}{reading})"
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -159,7 +164,11 @@ COLUMNS = ["", "ours [min; max]", "n", "paper [min; max]", "difference", "mean i
 
 
 def compare(
-    table: Table, outcomes: Iterable[Outcome], *, budget: float | None = None
+    table: Table,
+    outcomes: Iterable[Outcome],
+    *,
+    budget: float | None = None,
+    architecture: Architecture = PAPER,
 ) -> Comparison:
     """A table with the outcomes that belong to it: of a given budget, else of each row's largest.
 
@@ -169,25 +178,31 @@ def compare(
     by_row: dict[Experiment, list[Outcome]] = {}
     for outcome in outcomes:
         by_row.setdefault(_as_published(outcome.experiment), []).append(outcome)
-    return Comparison(table, tuple(_entry(row, by_row, budget) for row in table.rows))
+    entries = tuple(_entry(row, by_row, budget, architecture) for row in table.rows)
+    return Comparison(table, entries, architecture)
 
 
 def _as_published(experiment: Experiment) -> Experiment:
     """The experiment as a row has it: seed 0, the paper's steps, its version of the data."""
     task: Any = experiment.task
-    if hasattr(task, "version"):
+    if task.version:
         task = dataclasses.replace(task, version=speech.PUBLISHED)
     return dataclasses.replace(at_full_budget(experiment), task=task, seed=0)
 
 
-def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | None) -> Entry:
+def _entry(
+    row: Row,
+    by_row: dict[Experiment, list[Outcome]],
+    budget: float | None,
+    architecture: Architecture,
+) -> Entry:
     try:
-        found = by_row.get(_as_published(row.experiment()), [])
+        experiment = experiment_of(row, architecture=architecture)
     except PersistorError:  # a task that is not registered
         return Entry(row, (), None)
-    full = row.experiment().training.steps
+    found, full = by_row.get(_as_published(experiment), []), experiment.training.steps
     if budget is not None:
-        steps = row.experiment(budget=budget).training.steps
+        steps = experiment_of(row, budget=budget).training.steps
         found = [o for o in found if o.experiment.training.steps == steps]
     found = [o for o in found if o.experiment.training.steps <= full]  # longer is no measure of it
     if not found:
@@ -220,7 +235,7 @@ def provenance(comparison: Comparison) -> dict[str, dict[str, str]]:
 
 def _kind(outcome: Outcome) -> tuple[int, str]:
     """What outcomes must share to stand in one entry: steps, and the version of the data."""
-    return outcome.experiment.training.steps, getattr(outcome.experiment.task, "version", "")
+    return outcome.experiment.training.steps, outcome.experiment.task.version
 
 
 def _budget(entry: Entry) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from persistor._tools.errors import PersistorError
 from persistor.experiment import Experiment
+from persistor.paper.budgets import budget
 from persistor.reproduction.archive import Archive
 from persistor.reproduction.record import Record, read_folder
 
@@ -56,5 +57,5 @@ def find_records(folder: Path) -> tuple[list[Record], list[str]]:
 
 def at_full_budget(experiment: Experiment) -> Experiment:
     """The same experiment with the paper's steps."""
-    training = dataclasses.replace(experiment.training, steps=experiment.task.steps)
+    training = dataclasses.replace(experiment.training, steps=budget(experiment.task.name).steps)
     return dataclasses.replace(experiment, training=training)

@@ -13,8 +13,11 @@ from typing import Any
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import read_json, write_json, writing
 from persistor.experiment import Experiment
+from persistor.model import PAPER, Architecture
+from persistor.paper import budgets
 from persistor.paper.tables import Row, Table, table, tables
 from persistor.reproduction.outcomes import at_full_budget, find_outcomes
+from persistor.tasks import TASKS
 from persistor.training import Trainer
 
 SPEEDS = "speed.json"  # in the folder of the runs: what a step took here
@@ -29,7 +32,35 @@ def choose(names: Sequence[str], filters: tuple[str, ...]) -> list[Table]:
     return [table(name).only(filters) for name in names]
 
 
-def plan(chosen: Sequence[Table], seeds: int, budget: float) -> dict[Experiment, float]:
+def experiment_of(
+    row: Row, seed: int = 0, budget: float = 1.0, architecture: Architecture = PAPER
+) -> Experiment:
+    """The experiment behind a row of a table, with a share of the paper's steps, in a reading."""
+    if row.task not in TASKS:
+        raise PersistorError(f"the task {row.task} is not in this version of persistor")
+    return Experiment.of(
+        row.task,
+        cell=row.cells,
+        state_size=row.state,
+        blocks=row.blocks,
+        architecture=architecture,
+        length=row.length,
+        steps=max(1, round(budget * budgets.budget(row.task).steps)),
+        anneal=row.anneal,
+        search=False,
+        seed=seed,
+        epsilon=row.epsilon,
+    )
+
+
+def work_of(row: Row) -> float:
+    """How long a step of a row takes, roughly, in units that only compare rows of one table."""
+    return float((row.length or 1) * row.blocks * (128 + row.state))
+
+
+def plan(
+    chosen: Sequence[Table], seeds: int, budget: float, architecture: Architecture = PAPER
+) -> dict[Experiment, float]:
     """The runs of some tables, each once, with what they weigh; all rows of a seed before the next.
 
     Tables share entries: sMNIST with 32 units and epsilon 1 stands in four of them.
@@ -39,8 +70,8 @@ def plan(chosen: Sequence[Table], seeds: int, budget: float) -> dict[Experiment,
     work: dict[Experiment, float] = {}
     for seed in range(seeds):
         for row in (row for part in chosen for row in part.rows):
-            experiment = row.experiment(seed, budget)
-            work[experiment] = row.work * experiment.training.steps
+            experiment = experiment_of(row, seed, budget, architecture)
+            work[experiment] = work_of(row) * experiment.training.steps
     return work
 
 
@@ -61,7 +92,7 @@ def survey(
         fact = {"title": part.title, "runs": len(part.rows) * seeds, "done": 0, "reduced": 0}
         facts[part.name] = {**fact, "seconds": None, "missing": None}
         try:
-            runs = {e: row for row in part.rows for e in map(row.experiment, range(seeds))}
+            runs = {experiment_of(row, seed): row for row in part.rows for seed in range(seeds)}
         except PersistorError as error:
             facts[part.name]["missing"] = str(error)
             continue
@@ -72,21 +103,21 @@ def survey(
         reduced = [e for e in finished if e.reduced and at_full_budget(e) in runs]
         facts[part.name] |= {"done": len(done), "reduced": len(reduced)}
         if part.name in speeds:
-            left = sum(row.work * e.training.steps for e, row in runs.items() if e not in done)
+            left = sum(work_of(row) * e.training.steps for e, row in runs.items() if e not in done)
             facts[part.name]["seconds"] = round(left * speeds[part.name], 1)
     return facts
 
 
 def time_step(part: Table) -> float:
     """Seconds a step takes here per unit of work, measured on the least of a table's rows."""
-    least = min(part.rows, key=lambda row: row.work)
+    least = min(part.rows, key=work_of)
     if least.length is not None:
         least = dataclasses.replace(least, length=min(least.length, TIMED_LENGTH))
-    return _seconds_a_step(least) / least.work
+    return _seconds_a_step(least) / work_of(least)
 
 
 def _seconds_a_step(row: Row) -> float:
-    trainer = Trainer(row.experiment())
+    trainer = Trainer(experiment_of(row))
     state, _ = trainer.advance(trainer.start(), 1)  # compiles
     steps, seconds = 1, 0.0
     while seconds < TIMED_SECONDS:

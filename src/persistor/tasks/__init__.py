@@ -11,9 +11,9 @@ from persistor.tasks.copy_first import (
 from persistor.tasks.images import PMNIST, PMNIST24, PMNIST36, SCIFAR10, SMNIST, Pathfinder
 from persistor.tasks.keywords import KWSAll, KWSDigits, KWSYes
 from persistor.tasks.listops import ListOps
-from persistor.tasks.own_data import OWN, own_task
+from persistor.tasks.own_data import OWN_DATA, own_task
 from persistor.tasks.parity import Parity
-from persistor.tasks.task import Batch, Objective, Split, Task
+from persistor.tasks.task import Batch, Objective, Split, Task, computed
 from persistor.tasks.text import IMDb, Shakespeare, TinyShakespeare
 
 __all__ = [
@@ -41,27 +41,30 @@ __all__ = [
     "Split",
     "Task",
     "TinyShakespeare",
+    "computed",
     "own_task",
 ]
 
-TASKS: dict[str, type[Task]] = {
-    "copy-first-discrete": CopyFirstDiscrete,
-    "copy-first-clean": CopyFirstClean,
-    "copy-first-noisy": CopyFirstNoisy,
-    "copy-first-large": CopyFirstLarge,
-    "parity": Parity,
-    "smnist": SMNIST,
-    "pmnist": PMNIST,
-    "pmnist-24": PMNIST24,
-    "pmnist-36": PMNIST36,
-    "scifar10": SCIFAR10,
-    "imdb": IMDb,
-    "listops": ListOps,
-    "pathfinder": Pathfinder,
-    "shakespeare": Shakespeare,
-    "tinyshakespeare": TinyShakespeare,
-    "kws-digits": KWSDigits,
-    "kws-yes": KWSYes,
-    "kws-all": KWSAll,
-}
-KINDS: dict[str, type[Task]] = {**TASKS, **OWN}  # what an experiment may be on
+REGISTERED: tuple[type[Task], ...] = (
+    CopyFirstDiscrete,
+    CopyFirstClean,
+    CopyFirstNoisy,
+    CopyFirstLarge,
+    Parity,
+    SMNIST,
+    PMNIST,
+    PMNIST24,
+    PMNIST36,
+    SCIFAR10,
+    IMDb,
+    ListOps,
+    Pathfinder,
+    Shakespeare,
+    TinyShakespeare,
+    KWSDigits,
+    KWSYes,
+    KWSAll,
+)
+TASKS: dict[str, type[Task]] = {kind.name: kind for kind in REGISTERED}
+# What the description of an experiment may name: also tasks on your own data.
+KINDS: dict[str, type[Task]] = TASKS | {kind.name: kind for kind in OWN_DATA}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -15,9 +14,8 @@ from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks.task import (
     Batch,
     Classification,
-    Objective,
     Regression,
-    Split,
+    Task,
     check_length,
     split_key,
 )
@@ -84,21 +82,18 @@ class NoisyValues(eqx.Module):
 
 
 @dataclass(frozen=True)
-class CopyFirstDiscrete:
+class CopyFirstDiscrete(Task):
     """Name the symbol, of 15, shown at the first step; every other step is empty."""
 
     length: int = 1000
 
-    summary: ClassVar[str] = "name the first of L symbols, the rest being empty"
-    inputs: ClassVar[int] = SYMBOLS
-    outputs: ClassVar[int] = SYMBOLS
-    objective: ClassVar[Objective] = Classification()
-    pooling: ClassVar[Pooling] = Pooling.LAST
-    steps: ClassVar[int] = 100_000
-    state: ClassVar[int] = 4
-    blocks: ClassVar[int] = 1
-    chance: ClassVar[float] = 1 / SYMBOLS
-    data: ClassVar[str | None] = None
+    name = "copy-first-discrete"
+    summary = "name the first of L symbols, the rest being empty"
+    inputs = SYMBOLS
+    outputs = SYMBOLS
+    objective = Classification()
+    pooling = Pooling.LAST
+    chance = 1 / SYMBOLS
 
     def __post_init__(self):
         check_length(self.length)
@@ -108,58 +103,57 @@ class CopyFirstDiscrete:
         symbols = jax.random.randint(split_key(name), (SIZES[name],), 0, SYMBOLS, jnp.int32)
         return Symbols(symbols, self.length)
 
-    def with_length(self, length: int) -> CopyFirstDiscrete:
-        """The same task at another length."""
-        return replace(self, length=length)
-
 
 @dataclass(frozen=True)
-class CopyFirstClean:
-    """Give back the number shown at the first step; every other step is zero."""
+class CopyFirstNumber(Task):
+    """Give back the number shown at the first step; what the others show, a subclass says."""
 
     length: int = 1000
 
-    summary: ClassVar[str] = "give back the first of L numbers, the rest being zero"
-    inputs: ClassVar[int] = 1
-    outputs: ClassVar[int] = 1
-    objective: ClassVar[Objective] = Regression()
-    pooling: ClassVar[Pooling] = Pooling.LAST
-    steps: ClassVar[int] = 100_000
-    state: ClassVar[int] = 4
-    blocks: ClassVar[int] = 1
-    chance: ClassVar[float] = 0.5
-    data: ClassVar[str | None] = None
+    inputs = 1
+    outputs = 1
+    objective = Regression()
+    pooling = Pooling.LAST
+    chance = 0.5
 
     def __post_init__(self):
         check_length(self.length)
 
-    def split(self, name: str) -> Split:
+
+@dataclass(frozen=True)
+class CopyFirstClean(CopyFirstNumber):
+    """Give back the number shown at the first step; every other step is zero."""
+
+    name = "copy-first-clean"
+    summary = "give back the first of L numbers, the rest being zero"
+
+    def split(self, name: str) -> Values:
         """10,000 / 2,000 / 2,000 examples."""
         values = jax.random.uniform(split_key(name), (SIZES[name],), minval=-1.0)
         return Values(values, self.length)
 
-    def with_length(self, length: int) -> CopyFirstClean:
-        """The same task at another length."""
-        return replace(self, length=length)
-
 
 @dataclass(frozen=True)
-class CopyFirstNoisy(CopyFirstClean):
+class CopyFirstNoisy(CopyFirstNumber):
     """Give back the number shown at the first step; every other step is noise."""
 
-    summary: ClassVar[str] = "give back the first of L numbers, the rest being noise"
+    name = "copy-first-noisy"
+    summary = "give back the first of L numbers, the rest being noise"
 
-    def split(self, name: str) -> Split:
+    def split(self, name: str) -> NoisyValues:
         """10,000 / 2,000 / 2,000 examples."""
         return NoisyValues(split_key(name), self.length, SIZES[name])
 
 
 @dataclass(frozen=True)
-class CopyFirstLarge(CopyFirstNoisy):
+class CopyFirstLarge(CopyFirstNumber):
     """The same with a large network: 6 blocks of 256 units, 5,000 steps."""
 
     length: int = 5000
 
-    summary: ClassVar[str] = "the same at large scale: 6 blocks, 256 units, 5,000 steps"
-    state: ClassVar[int] = 256
-    blocks: ClassVar[int] = 6
+    name = "copy-first-large"
+    summary = "the same at large scale: 6 blocks, 256 units, 5,000 steps"
+
+    def split(self, name: str) -> NoisyValues:
+        """10,000 / 2,000 / 2,000 examples."""
+        return NoisyValues(split_key(name), self.length, SIZES[name])

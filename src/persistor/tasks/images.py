@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int, UInt
 from persistor.data import cifar10, mnist, pathfinder
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Dense, Indexed
-from persistor.tasks.task import Batch, Classification, Objective
+from persistor.tasks.task import Batch, Classification, Task
 
 
 class GreyImages(eqx.Module):
@@ -39,57 +37,65 @@ def grey_levels() -> Float[Array, "256 1"]:
     return (jnp.arange(256, dtype=jnp.float32) / 255.0)[:, None]
 
 
-@dataclass(frozen=True)
-class SMNIST:
-    """Which digit is it? 784 pixels, row by row; the answer after the last one."""
+class PixelsOfDigits(Task):
+    """Which digit is it? 784 pixels, in an order that a subclass says."""
 
-    summary: ClassVar[str] = "name the digit, pixel by pixel"
-    inputs: ClassVar[int] = 1
-    outputs: ClassVar[int] = 10
-    objective: ClassVar[Objective] = Classification()
-    pooling: ClassVar[Pooling] = Pooling.LAST
-    steps: ClassVar[int] = 30_000
-    state: ClassVar[int] = 32
-    blocks: ClassVar[int] = 1
-    chance: ClassVar[float] = 0.1
-    data: ClassVar[str | None] = "mnist"
-    picture: ClassVar[tuple[int, int]] = (28, 28)
-    permutation: ClassVar[int | None] = None  # the seed of the pixels' order
+    inputs = 1
+    outputs = 10
+    objective = Classification()
+    pooling = Pooling.LAST
+    chance = 0.1
+    source = mnist.MNIST
+    data = source.name
+    fixed_length = "an image has 784 pixels"
+    picture = (28, 28)
+
+    permutation: int | None  # the seed of the pixels' order; none where it is row by row
 
     def split(self, name: str) -> GreyImages:
         """50,000 / 10,000 / 10,000: the last 10,000 training images are for validation."""
-        pixels, digits = mnist.load()
-        part = slice(*mnist.SPLITS[name])
-        pixels = pixels[part]
+        pixels, digits = mnist.load(self.source)
+        chosen = self.source.slice(name)
+        pixels = pixels[chosen]
         if self.permutation is not None:
             pixels = pixels[:, np.random.RandomState(self.permutation).permutation(784)]
-        return GreyImages(jnp.asarray(pixels), jnp.asarray(digits[part], jnp.int32))
-
-    def with_length(self, length: int) -> SMNIST:
-        """An image has the length it has."""
-        raise PersistorError(f"an image has 784 pixels, not {length}; leave the length out")
+        return GreyImages(jnp.asarray(pixels), jnp.asarray(digits[chosen], jnp.int32))
 
 
 @dataclass(frozen=True)
-class PMNIST(SMNIST):
+class SMNIST(PixelsOfDigits):
+    """Which digit is it? 784 pixels, row by row; the answer after the last one."""
+
+    name = "smnist"
+    summary = "name the digit, pixel by pixel"
+    permutation = None
+
+
+@dataclass(frozen=True)
+class PMNIST(PixelsOfDigits):
     """Which digit is it? The pixels in one fixed random order (seed 42)."""
 
-    summary: ClassVar[str] = "name the digit, pixels in a random order"
-    permutation: ClassVar[int | None] = 42
+    name = "pmnist"
+    summary = "name the digit, pixels in a random order"
+    permutation = 42
 
 
 @dataclass(frozen=True)
-class PMNIST24(PMNIST):
+class PMNIST24(PixelsOfDigits):
     """Which digit is it? The pixels in one fixed random order (seed 24)."""
 
-    permutation: ClassVar[int | None] = 24
+    name = "pmnist-24"
+    summary = "name the digit, pixels in a random order"
+    permutation = 24
 
 
 @dataclass(frozen=True)
-class PMNIST36(PMNIST):
+class PMNIST36(PixelsOfDigits):
     """Which digit is it? The pixels in one fixed random order (seed 36)."""
 
-    permutation: ClassVar[int | None] = 36
+    name = "pmnist-36"
+    summary = "name the digit, pixels in a random order"
+    permutation = 36
 
 
 class ColourImages(eqx.Module):
@@ -110,55 +116,47 @@ class ColourImages(eqx.Module):
 
 
 @dataclass(frozen=True)
-class SCIFAR10:
+class SCIFAR10(Task):
     """What is in the picture? 1,024 pixels of three colours, row by row."""
 
-    summary: ClassVar[str] = "name what a colour picture shows, pixel by pixel"
-    inputs: ClassVar[int] = 3
-    outputs: ClassVar[int] = 10
-    objective: ClassVar[Objective] = Classification()
-    pooling: ClassVar[Pooling] = Pooling.MEAN
-    steps: ClassVar[int] = 100_000
-    state: ClassVar[int] = 32
-    blocks: ClassVar[int] = 1
-    chance: ClassVar[float] = 0.1
-    data: ClassVar[str | None] = "cifar10"
-    picture: ClassVar[tuple[int, int]] = (32, 32)
-    classes: ClassVar[tuple[str, ...]] = cifar10.NAMES
+    name = "scifar10"
+    summary = "name what a colour picture shows, pixel by pixel"
+    inputs = 3
+    outputs = 10
+    objective = Classification()
+    pooling = Pooling.MEAN
+    chance = 0.1
+    source = cifar10.CIFAR10
+    data = source.name
+    fixed_length = "an image has 1,024 pixels"
+    picture = (32, 32)
+    classes = cifar10.NAMES
 
     def split(self, name: str) -> ColourImages:
         """45,000 / 5,000 / 10,000: the last 5,000 training images are for validation."""
-        pixels, classes = cifar10.load()
-        part = slice(*cifar10.SPLITS[name])
-        return ColourImages(jnp.asarray(pixels[part]), jnp.asarray(classes[part], jnp.int32))
-
-    def with_length(self, length: int) -> SCIFAR10:
-        """An image has the length it has."""
-        raise PersistorError(f"an image has 1,024 pixels, not {length}; leave the length out")
+        pixels, classes = cifar10.load(self.source)
+        chosen = self.source.slice(name)
+        return ColourImages(jnp.asarray(pixels[chosen]), jnp.asarray(classes[chosen], jnp.int32))
 
 
 @dataclass(frozen=True)
-class Pathfinder:
+class Pathfinder(Task):
     """Does a dashed path connect the two discs? 1,024 pixels, row by row."""
 
-    summary: ClassVar[str] = "does a dashed path connect two discs, pixel by pixel"
-    inputs: ClassVar[int] = 1
-    outputs: ClassVar[int] = 2
-    objective: ClassVar[Objective] = Classification()
-    pooling: ClassVar[Pooling] = Pooling.MEAN
-    steps: ClassVar[int] = 100_000
-    state: ClassVar[int] = 32
-    blocks: ClassVar[int] = 3
-    chance: ClassVar[float] = 0.5
-    data: ClassVar[str | None] = "pathfinder"
-    picture: ClassVar[tuple[int, int]] = (32, 32)
-    classes: ClassVar[tuple[str, ...]] = ("not connected", "connected")
+    name = "pathfinder"
+    summary = "does a dashed path connect two discs, pixel by pixel"
+    inputs = 1
+    outputs = 2
+    objective = Classification()
+    pooling = Pooling.MEAN
+    chance = 0.5
+    source = pathfinder.PATHFINDER
+    data = source.name
+    fixed_length = "an image has 1,024 pixels"
+    picture = (32, 32)
+    classes = ("not connected", "connected")
 
     def split(self, name: str) -> GreyImages:
         """160,000 / 20,000 / 20,000 pictures."""
-        pixels, connected = pathfinder.load(name)
+        pixels, connected = pathfinder.load(name, self.source)
         return GreyImages(jnp.asarray(pixels), jnp.asarray(connected, jnp.int32))
-
-    def with_length(self, length: int) -> Pathfinder:
-        """An image has the length it has."""
-        raise PersistorError(f"an image has 1,024 pixels, not {length}; leave the length out")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from persistor.arrays import Array, Float, Int
 from persistor.data import speech
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Dense
-from persistor.tasks.task import Batch, Classification, Objective
+from persistor.tasks.task import Batch, Classification, Task
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 OTHERS = (speech.NOISE, "no", "up", "down", "left", "right")
@@ -52,82 +53,89 @@ class Features(eqx.Module):
 
 
 @dataclass(frozen=True)
-class KWSDigits:
-    """Which digit was spoken, or was it background noise?"""
+class SpokenWords(Task):
+    """Which class of words was spoken? A subclass says which words are of which class."""
 
     version: str = field(default_factory=speech.version)
 
-    summary: ClassVar[str] = "name the spoken digit, or background noise"
-    inputs: ClassVar[int] = speech.COEFFICIENTS
-    outputs: ClassVar[int] = 11
-    objective: ClassVar[Objective] = Classification()
-    pooling: ClassVar[Pooling] = Pooling.MEAN
-    steps: ClassVar[int] = 35_000
-    state: ClassVar[int] = 4
-    blocks: ClassVar[int] = 1
-    chance: ClassVar[float] = 1 / 11
-    data: ClassVar[str | None] = "speech-commands"
-    classes: ClassVar[tuple[str, ...]] = (*DIGITS, "noise")
+    inputs = speech.COEFFICIENTS
+    objective = Classification()
+    pooling = Pooling.MEAN
+    source = speech.SPEECH
+    data = source.name
+    fixed_length = f"a clip has {speech.STEPS} steps"
 
     def __post_init__(self):
         if self.version not in speech.WORDS:
             raise PersistorError(f"version is {self.version}; it is 0.01 or 0.02")
 
-    def groups(self) -> list[dict[str, float]]:
-        """The words of each class, and the share of the class that each makes up."""
-        return [{word: 1.0} for word in (*DIGITS, speech.NOISE)]
+    @abstractmethod
+    def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
+        """The words of each class, of those there are, and the share of it that each makes up."""
 
     def split(self, name: str) -> Features:
         """80 / 10 / 10% of as many clips of every class."""
-        clips = speech.load()
-        if speech.version() != self.version:
+        clips = speech.load(self.source)
+        if speech.version(self.source) != self.version:
             raise PersistorError(
                 f"this run is on version {self.version} of Speech Commands; version "
-                f"{speech.version()} is there"
+                f"{speech.version(self.source)} is there"
             )
-        classes = balanced(clips, self.groups())
-        train, chosen = (_part(classes, part) for part in ("train", name))
+        classes = balanced(clips, self.groups(clips.words))
+        train, chosen = (_of_split(classes, split) for split in ("train", name))
         targets = np.repeat(np.arange(len(chosen), dtype=np.int32), [len(c) for c in chosen])
-        seen, kept = (clips.features[np.concatenate(part)] for part in (train, chosen))
+        seen, kept = (clips.features[np.concatenate(of)] for of in (train, chosen))
         return Features.scaled_as(seen, kept, targets)
-
-    def with_length(self, length: int) -> KWSDigits:
-        """A clip has the length it has."""
-        raise PersistorError(f"a clip has {speech.STEPS} steps, not {length}; leave the length out")
 
 
 @dataclass(frozen=True)
-class KWSYes(KWSDigits):
+class KWSDigits(SpokenWords):
+    """Which digit was spoken, or was it background noise?"""
+
+    name = "kws-digits"
+    summary = "name the spoken digit, or background noise"
+    classes = (*DIGITS, "noise")
+    outputs = 11
+    chance = 1 / 11
+
+    def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
+        """A class a digit, and one of noise."""
+        return [{word: 1.0} for word in (*DIGITS, speech.NOISE)]
+
+
+@dataclass(frozen=True)
+class KWSYes(SpokenWords):
     """Was it `yes`, or one of six others?"""
 
-    summary: ClassVar[str] = "was the spoken word yes, or one of six others"
-    classes: ClassVar[tuple[str, ...]] = ("other", "yes")
-    outputs: ClassVar[int] = 2
-    chance: ClassVar[float] = 0.5
+    name = "kws-yes"
+    summary = "was the spoken word yes, or one of six others"
+    classes = ("other", "yes")
+    outputs = 2
+    chance = 0.5
 
-    def groups(self) -> list[dict[str, float]]:
+    def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
         """The others make up a sixth of their class each."""
         return [dict.fromkeys(OTHERS, 1 / len(OTHERS)), {"yes": 1.0}]
 
 
 @dataclass(frozen=True)
-class KWSAll(KWSDigits):
+class KWSAll(SpokenWords):
     """Which word was spoken? One of 35; version 0.01 has only 30 of them."""
 
-    summary: ClassVar[str] = "name the spoken word, of 35"
-    outputs: ClassVar[int] = 35
-    classes: ClassVar[tuple[str, ...]] = ()
-    chance: ClassVar[float] = 1 / 35
+    name = "kws-all"
+    summary = "name the spoken word, of 35"
+    outputs = 35
+    chance = 1 / 35
 
-    def groups(self) -> list[dict[str, float]]:
+    def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
         """Every word that there is; noise is none."""
-        words = [word for word in speech.load().words if word != speech.NOISE]
-        if len(words) != speech.WORDS[self.version]:
+        spoken = [word for word in words if word != speech.NOISE]
+        if len(spoken) != speech.WORDS[self.version]:
             raise PersistorError(
-                f"there are clips of {len(words)} words, but version {self.version} of Speech "
+                f"there are clips of {len(spoken)} words, but version {self.version} of Speech "
                 f"Commands has {speech.WORDS[self.version]}"
             )
-        return [{word: 1.0} for word in words]
+        return [{word: 1.0} for word in spoken]
 
 
 def balanced(clips: speech.Clips, groups: list[dict[str, float]]) -> list[list[NDArray[np.int64]]]:
@@ -146,8 +154,8 @@ def balanced(clips: speech.Clips, groups: list[dict[str, float]]) -> list[list[N
     return [[by_word[word][: round(count * g[word])] for word in g] for g in groups]
 
 
-def _part(classes: list[list[NDArray[np.int64]]], name: str) -> list[NDArray[np.int64]]:
-    """The clips of every class in a part."""
+def _of_split(classes: list[list[NDArray[np.int64]]], name: str) -> list[NDArray[np.int64]]:
+    """The clips of every class in a split."""
     begin, end = {"train": (0, 8), "valid": (8, 9), "test": (9, 10)}[name]
     tenth = [[len(order) // 10 for order in orders] for orders in classes]
     return [

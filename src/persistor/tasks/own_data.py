@@ -9,9 +9,9 @@ import hashlib
 import itertools
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,15 @@ from persistor.data.prepared import Arrays, prepared, read_arrays
 from persistor.data.workers import in_order
 from persistor.nn.pooling import Pooling
 from persistor.tasks.keywords import Features
-from persistor.tasks.task import Classification, NextToken, Objective, Regression, check_length
+from persistor.tasks.task import (
+    Classification,
+    NextToken,
+    Objective,
+    Regression,
+    Task,
+    check_length,
+    computed,
+)
 from persistor.tasks.text import Windows, windows
 
 FEWEST = 10  # examples: a tenth of them must be one
@@ -35,7 +43,7 @@ TOGETHER = 64  # sounds handed to a process
 _SOUND = re.compile(r"([^/]+)/[^/]+\.(wav|flac)", re.IGNORECASE)
 
 
-def own_task(path: Path) -> Any:
+def own_task(path: Path) -> OwnData:
     """The task that a file or a folder stands for."""
     path = path.resolve()
     if not path.exists():
@@ -54,18 +62,14 @@ def own_task(path: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class Own:
-    """What tasks on your own data share: pooling and budget of the paper's audio tasks."""
+class OwnData(Task):
+    """What tasks on your own data share: files that must stay as they were."""
 
     path: str
     digest: str
 
-    summary: ClassVar[str] = "your own data"
-    pooling: ClassVar[Pooling] = Pooling.MEAN
-    steps: ClassVar[int] = 35_000
-    state: ClassVar[int] = 32
-    blocks: ClassVar[int] = 1
-    data: ClassVar[str | None] = None
+    summary = "your own data"
+    pooling = Pooling.MEAN
 
     def _unchanged(self) -> Path:
         path = Path(self.path)
@@ -77,27 +81,23 @@ class Own:
             )
         return path
 
-    def with_length(self, length: int) -> Own:
-        """Your sequences have the length they have."""
-        raise PersistorError(
-            f"these sequences have a length of their own, not {length}; leave the length out"
-        )
-
 
 @dataclass(frozen=True)
-class OwnArrays(Own):
+class OwnArrays(OwnData):
     """Sequences x (N, T, F) of an .npz file, and y: classes (N,), or numbers (N,) or (N, O)."""
 
     inputs: int
     outputs: int
     numbers: bool
 
-    @property
+    name = "own-arrays"
+
+    @computed
     def objective(self) -> Objective:
         """Whole numbers are classes."""
         return Regression() if self.numbers else Classification()
 
-    @property
+    @computed
     def chance(self) -> float:
         """Of a guess among the classes."""
         return math.inf if self.numbers else 1 / self.outputs
@@ -108,55 +108,61 @@ class OwnArrays(Own):
 
 
 @dataclass(frozen=True)
-class OwnSounds(Own):
+class OwnSounds(OwnData):
     """A folder of sounds, one folder a class: 13 MFCCs of the first second."""
 
     classes: tuple[str, ...]
 
-    inputs: ClassVar[int] = COEFFICIENTS
-    objective: ClassVar[Objective] = Classification()
+    name = "own-sounds"
+    inputs = COEFFICIENTS
+    objective = Classification()
 
-    @property
+    @computed
     def outputs(self) -> int:
         """As many as there are folders."""
         return len(self.classes)
 
-    @property
+    @computed
     def chance(self) -> float:
         """Of a guess among the classes."""
         return 1 / self.outputs
 
     def split(self, name: str) -> Features:
         """80 / 10 / 10% of the sounds."""
-        found = _sounds(self._unchanged())
-        return _features(name, found["x"], found["y"])
+        sounds = _sounds(self._unchanged())
+        return _features(name, sounds["x"], sounds["y"])
 
 
 @dataclass(frozen=True)
-class OwnText(Own):
+class OwnText(OwnData):
     """The next character of a text, at every step."""
 
     alphabet: str
     length: int = 256
 
-    objective: ClassVar[Objective] = NextToken()
-    pooling: ClassVar[Pooling] = Pooling.NONE
-    steps: ClassVar[int] = 100_000
-    state: ClassVar[int] = 256
+    name = "own-text"
+    objective = NextToken()
+    pooling = Pooling.NONE
 
-    @property
+    def __post_init__(self):
+        check_length(self.length)
+
+    @computed
     def letters(self) -> tuple[str, ...]:
         """The characters that occur."""
         return tuple(self.alphabet)
 
-    @property
+    @computed
     def inputs(self) -> int:
         """As many as there are characters."""
         return len(self.alphabet)
 
-    outputs = inputs
+    @computed
+    def outputs(self) -> int:
+        """As many again."""
+        return len(self.alphabet)
 
-    @property
+    @computed
     def chance(self) -> float:
         """Of a guess among the characters."""
         return math.log(self.inputs)
@@ -166,11 +172,6 @@ class OwnText(Own):
         numbers = {letter: i for i, letter in enumerate(self.alphabet)}
         ids = np.array([numbers[letter] for letter in _text(self._unchanged())], np.uint8)
         return windows(name, ids, len(self.alphabet), self.length)
-
-    def with_length(self, length: int) -> OwnText:
-        """The same task with longer or shorter pieces."""
-        check_length(length)
-        return replace(self, length=length)
 
 
 def _digest(path: Path) -> str:
@@ -228,14 +229,14 @@ def _text(path: Path) -> str:
 
 def _sounds(folder: Path) -> Arrays:
     """Features, classes and their names, computed once and kept."""
-    return read_arrays(prepared(f"sounds-{fingerprint(folder)}", lambda: _hear(folder)))
+    return read_arrays(prepared(f"sounds-{fingerprint(folder)}", lambda: _sound_features(folder)))
 
 
-def _hear(folder: Path) -> Arrays:
+def _sound_features(folder: Path) -> Arrays:
     names, features = [], []
     sounds = contents(folder, lambda name: bool(_SOUND.fullmatch(name)), LARGEST)
     batches = iter(lambda: list(itertools.islice(sounds, TOGETHER)), [])
-    for some in in_order(_hear_some, batches):
+    for some in in_order(_features_of_each, batches):
         for name, x in some:
             names.append(name.split("/")[0])
             features.append(x)
@@ -252,8 +253,8 @@ def _hear(folder: Path) -> Arrays:
     }
 
 
-def _hear_some(sounds: list[tuple[str, bytes]]) -> list[tuple[str, NDArray[np.float32]]]:
+def _features_of_each(sounds: list[tuple[str, bytes]]) -> list[tuple[str, NDArray[np.float32]]]:
     return [(name, mfcc(one_second(read_sound(content, name)))) for name, content in sounds]
 
 
-OWN: dict[str, Any] = {"own-arrays": OwnArrays, "own-sounds": OwnSounds, "own-text": OwnText}
+OWN_DATA: tuple[type[OwnData], ...] = (OwnArrays, OwnSounds, OwnText)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -13,7 +12,7 @@ from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Int, Key
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Indexed
-from persistor.tasks.task import Batch, Classification, Objective, split_key
+from persistor.tasks.task import Batch, Classification, Task, split_key
 
 TEST_SIZE = 3_200  # the paper's percentages are multiples of 1/32: 50 batches of 64
 
@@ -40,23 +39,19 @@ class Bits(eqx.Module):
 
 
 @dataclass(frozen=True)
-class Parity:
+class Parity(Task):
     """Is the number of ones odd? Trained on short strings, tested on longer ones."""
 
     train_lengths: tuple[int, int] = (50, 400)
     test_lengths: tuple[int, int] = (50, 1000)
 
-    summary: ClassVar[str] = "is the number of ones odd, on longer strings than in training"
-    inputs: ClassVar[int] = 1
-    outputs: ClassVar[int] = 2
-    objective: ClassVar[Objective] = Classification()
-    pooling: ClassVar[Pooling] = Pooling.LAST
-    steps: ClassVar[int] = 35_000
-    state: ClassVar[int] = 1
-    blocks: ClassVar[int] = 1
-    chance: ClassVar[float] = 0.5
-    data: ClassVar[str | None] = None
-    search: ClassVar[bool] = True  # `persistor train` starts again while a run only guesses
+    name = "parity"
+    summary = "is the number of ones odd, on longer strings than in training"
+    inputs = 1
+    outputs = 2
+    objective = Classification()
+    pooling = Pooling.LAST
+    chance = 0.5
 
     def __post_init__(self):
         for shortest, longest in (self.train_lengths, self.test_lengths):

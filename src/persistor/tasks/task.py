@@ -1,8 +1,11 @@
-"""What a task is: data by index, an objective, and the paper's settings for it."""
+"""What a task is: data by index, an objective, and what else a reader may want to know of it."""
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -11,6 +14,7 @@ import optax
 
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int, Key
+from persistor.data.dataset import SPLITS
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Sequence
 
@@ -141,31 +145,52 @@ class NextToken:
         return self.loss(outputs, targets)
 
 
-@runtime_checkable
-class Task(Protocol):
-    """A benchmark: a frozen dataclass whose fields are its options."""
+class Task(ABC):
+    """A benchmark. To write one, make a frozen dataclass of it.
 
-    summary: ClassVar[str]
-    inputs: ClassVar[int]  # features of a step
-    outputs: ClassVar[int]
-    objective: ClassVar[Objective]
-    pooling: ClassVar[Pooling]
-    steps: ClassVar[int]  # the paper's budget
-    state: ClassVar[int]  # the state width d and number of blocks r of the paper's experiment,
-    blocks: ClassVar[int]  # the smallest where there are several
-    chance: ClassVar[float]  # the metric of a blind guess
-    data: ClassVar[str | None]  # the data set it needs, if it does not make its own
+    The fields are the options of the task: they, and `name`, describe it in an experiment. All else
+    is declared here and set in the body of the class, or is a `computed` member.
+    """
 
+    name: ClassVar[str]  # the class's own name unless it sets another
+    summary: str
+    inputs: int  # features of a step
+    outputs: int
+    objective: Objective
+    pooling: Pooling
+    chance: float  # the metric of a blind guess
+
+    data: str | None = None  # the data set it needs, if it does not make its own
+    length: int = 0  # steps, where they can be chosen: then a field of the task
+    fixed_length: str = "these sequences have a length of their own"  # said where they cannot
+    version: str = ""  # of the data, where there are several: then a field of the task
+    letters: tuple[str, ...] = ()  # what the inputs stand for, where they are characters
+    classes: tuple[str, ...] = ()  # what the outputs stand for, where they have names
+    picture: tuple[int, int] | None = None  # height and width, where the steps are pixels
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+
+    @abstractmethod
     def split(self, name: str) -> Split:
         """The part called `train`, `valid` or `test`."""
-        ...
 
     def with_length(self, length: int) -> Task:
-        """The same task, tested on sequences of one length."""
-        ...
+        """The same task with sequences of another length."""
+        if not self.length:
+            raise PersistorError(f"{self.fixed_length}, not {length}; leave the length out")
+        task: Any = self  # a dataclass, which a type cannot say
+        return replace(task, length=length)
 
 
-SPLITS = ("train", "valid", "test")
+T = TypeVar("T")
+
+
+def computed(method: Callable[[Any], T]) -> T:
+    """A member of a task that follows from its fields: a property that stands for a plain value."""
+    return cast(Any, property(method))
 
 
 def check_length(length: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Int, UInt
-from persistor.data import imdb, shakespeare
+from persistor.data import DataSet, imdb, shakespeare
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Indexed
 from persistor.tasks.task import (
@@ -23,7 +23,7 @@ from persistor.tasks.task import (
     Bucket,
     Classification,
     NextToken,
-    Objective,
+    Task,
     check_length,
 )
 
@@ -89,30 +89,29 @@ class Ragged(eqx.Module):
 
 
 @dataclass(frozen=True)
-class IMDb:
+class IMDb(Task):
     """Is the review favourable? Its bytes one by one, the first `length` of them."""
 
     length: int = 4000
 
-    summary: ClassVar[str] = "is a film review favourable, byte by byte"
-    inputs: ClassVar[int] = 256
-    outputs: ClassVar[int] = 2
-    objective: ClassVar[Objective] = Classification()
-    pooling: ClassVar[Pooling] = Pooling.MEAN
-    steps: ClassVar[int] = 100_000
-    state: ClassVar[int] = 32
-    blocks: ClassVar[int] = 1
-    chance: ClassVar[float] = 0.5
-    data: ClassVar[str | None] = "imdb"
-    letters: ClassVar[tuple[str, ...]] = tuple(bytes(range(256)).decode("latin-1"))
-    classes: ClassVar[tuple[str, ...]] = ("unfavourable", "favourable")
+    name = "imdb"
+    summary = "is a film review favourable, byte by byte"
+    inputs = 256
+    outputs = 2
+    objective = Classification()
+    pooling = Pooling.MEAN
+    chance = 0.5
+    source = imdb.IMDB
+    data = source.name
+    letters = tuple(bytes(range(256)).decode("latin-1"))
+    classes = ("unfavourable", "favourable")
 
     def __post_init__(self):
         check_length(self.length)
 
     def split(self, name: str) -> Ragged:
         """40,000 / 5,000 / 5,000 reviews."""
-        reviews, chosen = imdb.load(), imdb.split(name)
+        reviews, chosen = imdb.load(self.source), imdb.split(name, self.source)
         return Ragged.of(
             reviews.text,
             reviews.starts[chosen],
@@ -121,10 +120,6 @@ class IMDb:
             kinds=256,
             longest=self.length,
         )
-
-    def with_length(self, length: int) -> IMDb:
-        """The same task on more or less of each review."""
-        return replace(self, length=length)
 
 
 class Windows(eqx.Module):
@@ -153,13 +148,13 @@ def windows(name: str, text: NDArray[np.uint8], kinds: int, length: int) -> Wind
     Training sees pieces from anywhere; validation and test go through theirs once.
     """
     begin, end = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}[name]
-    part = text[int(begin * len(text)) : int(end * len(text))]
-    if len(part) <= length:
+    chosen = text[int(begin * len(text)) : int(end * len(text))]
+    if len(chosen) <= length:
         raise PersistorError(
             f"{len(text):,} characters are too few: a twentieth of them must be more than the "
             f"{length:,} of a sequence"
         )
-    return Windows(jnp.asarray(part), kinds, length, 1 if name == "train" else length)
+    return Windows(jnp.asarray(chosen), kinds, length, 1 if name == "train" else length)
 
 
 def _numbered(text: bytes) -> NDArray[np.uint8]:
@@ -170,42 +165,43 @@ def _numbered(text: bytes) -> NDArray[np.uint8]:
 
 
 @dataclass(frozen=True)
-class Shakespeare:
-    """What is the next character? Asked after every character of the complete works."""
+class NextLetter(Task):
+    """What is the next character? Asked after every character of a text that a subclass names."""
 
     length: int = 256
 
-    summary: ClassVar[str] = "the next character of Shakespeare's complete works"
-    inputs: ClassVar[int] = len(shakespeare.ALPHABET)
-    outputs: ClassVar[int] = len(shakespeare.ALPHABET)
-    objective: ClassVar[Objective] = NextToken()
-    pooling: ClassVar[Pooling] = Pooling.NONE
-    steps: ClassVar[int] = 100_000
-    state: ClassVar[int] = 256
-    blocks: ClassVar[int] = 4
-    chance: ClassVar[float] = math.log(len(shakespeare.ALPHABET))
-    data: ClassVar[str | None] = "shakespeare"
-    letters: ClassVar[tuple[str, ...]] = tuple(shakespeare.ALPHABET.decode())
+    inputs = len(shakespeare.ALPHABET)
+    outputs = len(shakespeare.ALPHABET)
+    objective = NextToken()
+    pooling = Pooling.NONE
+    chance = math.log(len(shakespeare.ALPHABET))
+    letters = tuple(shakespeare.ALPHABET.decode())
+
+    source: ClassVar[DataSet]
 
     def __post_init__(self):
         check_length(self.length)
 
     def split(self, name: str) -> Windows:
         """90 / 5 / 5% of the text, in one piece each."""
-        return windows(name, _numbered(shakespeare.load_works()), self.inputs, self.length)
-
-    def with_length(self, length: int) -> Shakespeare:
-        """The same task with longer or shorter pieces."""
-        return replace(self, length=length)
+        return windows(name, _numbered(shakespeare.load(self.source)), self.inputs, self.length)
 
 
 @dataclass(frozen=True)
-class TinyShakespeare(Shakespeare):
+class Shakespeare(NextLetter):
+    """What is the next character? Asked after every character of the complete works."""
+
+    name = "shakespeare"
+    summary = "the next character of Shakespeare's complete works"
+    source = shakespeare.SHAKESPEARE
+    data = source.name
+
+
+@dataclass(frozen=True)
+class TinyShakespeare(NextLetter):
     """What is the next character? Asked after every character of a million of Shakespeare."""
 
-    summary: ClassVar[str] = "the next character of an excerpt of Shakespeare"
-    data: ClassVar[str | None] = "tinyshakespeare"
-
-    def split(self, name: str) -> Windows:
-        """90 / 5 / 5% of the text, in one piece each."""
-        return windows(name, _numbered(shakespeare.load_tiny()), self.inputs, self.length)
+    name = "tinyshakespeare"
+    summary = "the next character of an excerpt of Shakespeare"
+    source = shakespeare.TINY
+    data = source.name

@@ -2,13 +2,15 @@
 
 from persistor.training.evaluation import evaluate
 from persistor.training.loop import Progress, Trainer, train
-from persistor.training.run import Run, runs_folder
+from persistor.training.run import Run, find_run, load, runs_folder
 
 __all__ = [
     "Progress",
     "Run",
     "Trainer",
     "evaluate",
+    "find_run",
+    "load",
     "runs_folder",
     "train",
 ]

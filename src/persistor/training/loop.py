@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -22,11 +23,12 @@ from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int
 from persistor.experiment import Experiment
 from persistor.model import Backbone
+from persistor.model.file import read_arrays, save, write_arrays
+from persistor.paper.budgets import budget
 from persistor.tasks import Split
-from persistor.training.checkpoint import load_arrays, save_arrays
 from persistor.training.evaluation import evaluate, length_of, predict, sampled_indices, scores_at
 from persistor.training.provenance import Stopwatch, provenance
-from persistor.training.run import Run
+from persistor.training.run import Run, runs_folder
 from persistor.training.schedule import annealed_epsilon, learning_rate, optimiser
 
 SAVE_EVERY = 20.0  # seconds
@@ -142,6 +144,12 @@ class Trainer:
         scores = scores_at(model, self.valid_split, self.objective, indices, self.encoding)
         return model, float(scores.mean())
 
+    def kept(self, model: Backbone, step: int) -> Backbone:
+        """A copy of the model at a step, which later steps leave alone; its epsilon a constant."""
+        copied = jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
+        epsilon = self.epsilon(jnp.asarray(step))
+        return copied if epsilon is None else copied.with_epsilon(float(epsilon))
+
     def guesses(self, metric: float) -> bool:
         """Whether validation was no better than a guess: within three standard errors of it."""
         chance = self.experiment.task.chance
@@ -150,16 +158,22 @@ class Trainer:
 
 
 def train(
-    run: Run,
+    run: Run | Experiment,
     *,
+    runs: str | Path | None = None,
     remat: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
     should_stop: Callable[[], bool] = lambda: False,
+    save_every: float = SAVE_EVERY,
 ) -> dict[str, Any] | None:
     """Train a run to its end, from wherever it is; its result, or none if asked to stop before.
 
-    A finished run is not computed again. `remat` trades time for memory (see `Backbone`).
+    An experiment is trained in its folder below `runs` (./runs by default). A finished run is not
+    computed again. The state is saved every so many seconds, and whenever training stops.
+    `remat` trades time for memory (see `Backbone`).
     """
+    if isinstance(run, Experiment):
+        run = Run.create(run, runs_folder(runs))
     if run.result is not None:
         return run.result
     with run.locked():
@@ -184,7 +198,7 @@ def train(
             previous = standing
             standing = _judge(trainer, previous, steps, metric, time.monotonic() - began)
             if standing.best_step == standing.step:
-                best = jax.tree.map(jnp.copy, eqx.filter(model, eqx.is_array))
+                best = trainer.kept(model, standing.step)
             if spec.search and trainer.guesses(metric) and not _over(standing, run.experiment):
                 state = trainer.start(standing.step)
                 standing = replace(standing, restarts=standing.restarts + 1)
@@ -195,7 +209,7 @@ def train(
                 )
             )
             stopping = should_stop()
-            if stopping or time.monotonic() - saved > SAVE_EVERY or _over(standing, run.experiment):
+            if stopping or time.monotonic() - saved > save_every or _over(standing, run.experiment):
                 _save(run, state, standing, stopwatch, best)
                 best, saved = None, time.monotonic()
             if stopping:
@@ -209,7 +223,7 @@ def _resume(run: Run, trainer: Trainer) -> tuple[State, Standing, Stopwatch]:
         run.rewind(0)
         return trainer.start(), Standing(), Stopwatch()
     like = eqx.filter_eval_shape(trainer.start)
-    state, metadata = load_arrays(run.latest, like, run.experiment.hash)
+    state, metadata = read_arrays(run.latest, like, run.experiment.hash)
     standing = Standing(**metadata["standing"])
     run.rewind(standing.step)
     return state, standing, Stopwatch.resumed(metadata.get("stopwatch"), standing.seconds)
@@ -271,14 +285,19 @@ def _save(
     Killed in between, the run goes on from the older state and finds the same best again.
     """
     if best is not None:
-        step = {"step": standing.best_step, "metric": standing.best_metric}
-        save_arrays(run.best, best, {"experiment": run.experiment.hash, **step})
+        save(
+            best,
+            run.best,
+            experiment=run.experiment.hash,
+            step=standing.best_step,
+            metric=standing.best_metric,
+        )
     metadata = {
         "experiment": run.experiment.hash,
         "standing": asdict(standing),
         "stopwatch": asdict(stopwatch),
     }
-    save_arrays(run.latest, state, metadata)
+    write_arrays(run.latest, state, metadata)
 
 
 def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, Any]:
@@ -293,7 +312,7 @@ def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, A
         "run": run.path.name,
         "steps": standing.step,
         "budget": "full" if not run.experiment.reduced else "reduced",
-        "paper_steps": task.steps,
+        "paper_steps": budget(task.name).steps,
         "seconds": round(standing.seconds + time.monotonic() - began, 3),
         "valid": {metric: standing.best_metric, "step": standing.best_step},
         "test": {metric: value},

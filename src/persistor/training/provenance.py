@@ -18,9 +18,12 @@ from typing import Any
 
 from persistor import kernels
 from persistor._tools.machine import processor_name, processors
-from persistor.experiment import Experiment, TrainingSpec, task_name
+from persistor.experiment import Experiment, ModelSpec, TrainingSpec
 from persistor.kernels.doctor import engine_here
-from persistor.tasks import TASKS, Task
+from persistor.model import Architecture
+from persistor.model.architecture import ARCHITECTURES
+from persistor.paper.budgets import budget
+from persistor.tasks import KINDS, TASKS
 
 PACKAGES = ("persistor", "jax", "jaxlib")
 THREADS = ("NPROC", "PERSISTOR_THREADS")  # of XLA, and of the native kernels
@@ -113,55 +116,70 @@ def command(experiment: Experiment) -> str:
 
     A few experiments have settings that are no option of it; those are described to Python.
     """
+    task, cells = experiment.task, experiment.model.cells
+    if KINDS.get(task.name) is not type(task) or not all(isinstance(cell, str) for cell in cells):
+        return "no command: its task or cell is not part of persistor"
     if not _has_options(experiment):
         return _in_python(experiment)
-    words = [*_task_options(experiment.task), *_options(experiment)]
+    words = [*_task_options(task), *_options(experiment)]
     return shlex.join(["persistor", "train", *words])
 
 
 def _options(experiment: Experiment) -> list[str]:
-    """The options of model, training and seed that differ from the defaults."""
-    task: Any = experiment.task
+    """The options that differ from the defaults (`Experiment.of`)."""
     model, training = experiment.model, experiment.training
-    searches = getattr(task, "search", False) and not model.hold
+    usual = budget(experiment.task.name)
+    searches = usual.search and not model.architecture.starts
     given = {  # an option: what it is, what it is by default
-        "cell": (",".join(model.cells), "cmru"),
-        "epsilon": (model.epsilon, 1.0 if model.cumulative else None),
-        "levels": (model.levels, None if model.levels is None else 4),
-        "mismatch": (model.mismatch, 0.0),
-        "noise": (model.noise, 0.0),
-        "hold": (model.hold, 0.0),
+        "cell": (",".join(map(str, model.cells)), "cmru"),
+        **_cell_options(model),
         "anneal": (training.anneal, False),
-        "state": (model.state, task.state),
-        "blocks": (model.blocks, task.blocks),
+        "state": (model.state_size, usual.state_size),
+        "blocks": (model.blocks, usual.blocks),
         "width": (model.width, 256),
         "encoding": (model.encoding, model.width),
         "dropout": (model.dropout, 0.0),
-        "steps": (training.steps, task.steps),
+        "steps": (training.steps, usual.steps),
         "batch": (training.batch, 64),
         "seed": (experiment.seed, 0),
         "search": ("on" if training.search else "off", "on" if searches else "off"),
     }
     words: list[str] = []
-    for name, (value, usual) in given.items():
-        if value != usual:
+    for name, (value, default) in given.items():
+        if value != default:
             words += [f"--{name}"] if value is True else [f"--{name}", _word(value)]
-    return words
+    return [*words, *_reading(model.architecture)]
+
+
+def _cell_options(model: ModelSpec) -> dict[str, tuple[Any, Any]]:
+    """The options of the cells: what they are, what they are by default."""
+    values = {**dict(model.options), **dict(model.architecture.starts)}
+    return {
+        name.replace("_", "-"): (values.get(name, option.default), option.default)
+        for name, option in model.known_options().items()
+    }
+
+
+def _reading(architecture: Architecture) -> list[str]:
+    """The architecture by its name, or by what is changed in the paper's."""
+    if architecture.name in ARCHITECTURES:
+        return [] if architecture.name == "paper" else ["--architecture", architecture.name]
+    plain = replace(architecture, encoding=None, starts=())
+    return ["--set", *(f"{name}={_word(value)}" for name, value in plain.to_json().items())]
 
 
 def _word(value: Any) -> str:
     """A value as it is typed: 1, not 1.0, but every digit that counts."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _task_options(task: Task) -> list[str]:
+def _task_options(task: Any) -> list[str]:
     """The task by its name, or where its data lie; its length if that is not the usual one."""
-    name = task_name(task)
-    kind: Any = type(task)
-    length = getattr(task, "length", None)
-    words = [name] if name in TASKS else ["--data", task.path]  # pyright: ignore[reportAttributeAccessIssue]
-    usual = getattr(kind, "length", None)
-    return words if length == usual else [*words, "--length", str(length)]
+    words = [task.name] if task.name in TASKS else ["--data", task.path]
+    usual = type(task).length
+    return words if task.length == usual else [*words, "--length", str(task.length)]
 
 
 def _has_options(experiment: Experiment) -> bool:
@@ -169,7 +187,7 @@ def _has_options(experiment: Experiment) -> bool:
     spec = experiment.training
     plain = TrainingSpec(spec.steps, spec.anneal, spec.batch, search=spec.search)
     task: Any = experiment.task
-    if task_name(task) not in TASKS:
+    if task.name not in TASKS:
         return spec == plain
     options = ("length", "version")  # the version of the data is that of the data which are there
     given = {name: getattr(task, name) for name in options if name in vars(task)}
@@ -179,8 +197,7 @@ def _has_options(experiment: Experiment) -> bool:
 def _in_python(experiment: Experiment) -> str:
     """A command that trains the experiment from its description."""
     code = (
-        "import json, pathlib; from persistor import Experiment, Run, train; "
-        f"description = json.loads('''{json.dumps(experiment.to_json())}'''); "
-        "train(Run.create(Experiment.from_json(description), pathlib.Path('runs')))"
+        "import json; from persistor import Experiment, train; "
+        f"train(Experiment.from_json(json.loads({json.dumps(experiment.to_json())!r})))"
     )
     return shlex.join(["python", "-c", code])

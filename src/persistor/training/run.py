@@ -15,23 +15,62 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import read_json, write_atomically, write_json, writing
+from persistor.cells import CELLS, Cell
 from persistor.experiment import Experiment
 from persistor.model import Backbone
-from persistor.training.checkpoint import load_arrays
+from persistor.model.file import load_model, opened, read_arrays, read_metadata
+
+BEST = "best.safetensors"
+M = TypeVar("M", bound=Backbone | Cell)
 
 
-def runs_folder(chosen: Path | None = None) -> Path:
+def runs_folder(chosen: str | Path | None = None) -> Path:
     """Where runs are kept: as chosen, else $PERSISTOR_RUNS, else ./runs."""
-    return chosen or Path(os.environ.get("PERSISTOR_RUNS", "runs"))
+    return Path(chosen or os.environ.get("PERSISTOR_RUNS", "runs"))
+
+
+def find_run(where: str | Path, runs: str | Path | None = None) -> Path:
+    """The folder of a run: a path, or a name below the runs folder."""
+    below = runs_folder(runs) / where
+    return below if not Path(where).exists() and below.exists() else Path(where)
+
+
+def load(
+    where: str | Path,
+    kind: type[M] = Backbone,
+    *,
+    runs: str | Path | None = None,
+    cells: Mapping[str, type[Cell]] = CELLS,
+) -> M:
+    """A trained model: from a run folder, from the name of a run, or from a file of `save`.
+
+    `load("cell.safetensors", CMRU)` opens a single cell. `cells` are the classes that names of
+    cells stand for; add your own to open a model that has them.
+    """
+    path = find_run(where, runs)
+    if not path.exists():
+        raise PersistorError(
+            f"{where} is neither a run nor a model file; `persistor list` shows your runs"
+        )
+    if path.is_file():
+        return load_model(path, kind, cells=cells)[0]
+    best = path / BEST
+    if best.exists():
+        with opened(best) as file:
+            described = "model" in read_metadata(best, file)
+        if described:
+            return load_model(best, kind, cells=cells)[0]
+    model: Any = Run.open(path).model()  # of before files had a description of their model
+    return model
 
 
 @dataclass(frozen=True)
@@ -47,10 +86,9 @@ class Run:
         path = folder / experiment.name
         description = path / "experiment.json"
         if description.exists():
-            found = Run.open(path)
-            if found.experiment != experiment:
+            if read_json(description) != experiment.to_json():
                 raise PersistorError(f"{path} holds another experiment; move it away")
-            return found
+            return Run(path, experiment)
         with writing(folder):
             path.mkdir(parents=True, exist_ok=True)
         write_json(description, experiment.to_json())
@@ -73,7 +111,7 @@ class Run:
     @property
     def best(self) -> Path:
         """The checkpoint that did best in validation."""
-        return self.path / "best.safetensors"
+        return self.path / BEST
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -88,9 +126,7 @@ class Run:
     def model(self) -> Backbone:
         """The model with the best weights so far."""
         blank = eqx.filter_eval_shape(self.experiment.build)
-        arrays, static = eqx.partition(blank, lambda leaf: hasattr(leaf, "shape"))
-        loaded, _ = load_arrays(self.best, arrays, self.experiment.hash)
-        return eqx.combine(loaded, static)
+        return read_arrays(self.best, blank, self.experiment.hash)[0]
 
     def progress(self) -> list[dict[str, Any]]:
         """Every evaluation so far; a line torn by a crash is dropped."""

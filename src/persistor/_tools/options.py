@@ -1,0 +1,123 @@
+"""Options that are declared once, where they belong, and reach the command line from there.
+
+A cell's file says `HOLD = Option("hold", 0.0, "...", low=0.0)` and its class lists it in `options`.
+The value is checked here, kept in the description of a model, named in its run, and asked for by
+`persistor train --hold`: all from that one line.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from persistor._tools.errors import PersistorError, unknown
+
+Value = float | int | str | bool
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting with a default, whose type it has, and with limits or choices.
+
+    A `start` is how parameters begin: the paper leaves it open, so it is part of an architecture.
+    The others are part of a model. `word` is how the value shows in the name of a run: if it is not
+    the default, or `always`.
+    """
+
+    name: str
+    default: Value
+    help: str
+    low: float | int | None = None
+    high: float | int | None = None
+    choices: tuple[str, ...] = ()
+    start: bool = False
+    word: str = ""
+    always: bool = False
+
+    def checked(self, value: object) -> Value:
+        """The value as this option keeps it, or an error that says what it must be."""
+        if isinstance(value, str) and not isinstance(self.default, str):
+            value = self._read(value)
+        if isinstance(self.default, str):
+            if value not in self.choices:
+                raise self._error(value, f"one of {', '.join(self.choices)}")
+            return str(value)
+        if isinstance(self.default, bool):
+            if not isinstance(value, bool):
+                raise self._error(value, "true or false")
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._error(value, "a number")
+        return self._number(value)
+
+    def shown(self, value: Value) -> str | None:
+        """The value in the name of a run, if it shows there."""
+        if not self.word or (value == self.default and not self.always):
+            return None
+        return f"{self.word}{value:g}" if isinstance(value, int | float) else f"{self.word}{value}"
+
+    def _number(self, value: float | int) -> Value:
+        inside = math.isfinite(value)
+        inside &= self.low is None or value >= self.low
+        inside &= self.high is None or value <= self.high
+        if isinstance(self.default, int):
+            if not inside or value % 1:
+                raise self._error(value, f"a whole number, at least {self.low:g}")
+            return int(value)
+        if not inside:
+            raise self._error(value, self._range())
+        return float(value)
+
+    def _range(self) -> str:
+        if self.low is not None and self.high is not None:
+            return f"in [{self.low:g}, {self.high:g}]"
+        return "a finite number" if self.low is None else f"a finite number, at least {self.low:g}"
+
+    def _read(self, text: str) -> object:
+        """A value as it is typed: a number, true or false; or the text, which is then refused."""
+        if isinstance(self.default, bool):
+            return {"true": True, "false": False}.get(text.lower(), text)
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    def _error(self, value: object, expected: str) -> PersistorError:
+        shown = f"{value:g}" if isinstance(value, float) else value
+        return PersistorError(f"{self.name} is {shown}; it must be {expected}")
+
+
+def check_all(
+    options: Mapping[str, Option], values: Mapping[str, object], kind: str
+) -> dict[str, Value]:
+    """Values by name, each as its option keeps it; an unknown name is refused."""
+    for name in values:
+        if name not in options:
+            raise unknown(kind, name, options)
+    return {name: options[name].checked(value) for name, value in values.items()}
+
+
+@functools.cache
+def declared_in(folder: Path) -> tuple[Option, ...]:
+    """The options that the Python files of a folder declare, read off their text.
+
+    Importing a cell imports JAX, which takes longer than anybody should wait for `--help`.
+    """
+    found = [
+        node.value
+        for path in sorted(folder.glob("*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+    ]
+    calls = [c for c in found if isinstance(c.func, ast.Name) and c.func.id == Option.__name__]
+    return tuple(
+        Option(
+            *map(ast.literal_eval, call.args),
+            **{k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg is not None},
+        )
+        for call in calls
+    )

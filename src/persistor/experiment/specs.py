@@ -1,0 +1,260 @@
+"""The two halves of an experiment's description: what to build, and how to train it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from persistor._tools.errors import PersistorError, unknown
+from persistor._tools.options import Option, Value
+from persistor.arrays import Key
+from persistor.cells import CELLS, Cell
+from persistor.cells.epsilon import EPSILON
+from persistor.model import PAPER, Architecture, Backbone, Pooling
+from persistor.model.architecture import cell_starts
+
+WHOLE = ("steps", "batch", "evaluate_every", "valid_batches", "patience")  # of training
+NUMBERS = ("learning_rate", "final_learning_rate", "warmup", "weight_decay", "clip")
+CellKind = str | type[Cell]  # a registered name, or a class of your own
+
+
+def cell_class(cell: CellKind) -> type[Cell]:
+    """The class that a name stands for."""
+    if isinstance(cell, str):
+        if cell not in CELLS:
+            raise unknown("cell", cell, CELLS)
+        return CELLS[cell]
+    return cell
+
+
+def cell_name(cell: CellKind) -> str:
+    """The registered name of a class; of one that is not registered, its own."""
+    kind = cell_class(cell)
+    return next((name for name, known in CELLS.items() if known is kind), kind.__name__)
+
+
+@dataclass(frozen=True, init=False)
+class ModelSpec:
+    """What to build: cells, sizes, options of the cells, and the reading of the paper.
+
+    With several cells, the blocks take them by turns (a hybrid stack). Options of cells are given
+    by their names: `ModelSpec(("cmru",), epsilon=0.5)`. Options that are starts, such as `hold`,
+    and the width of the positional `encoding` become part of the architecture.
+    """
+
+    cells: tuple[CellKind, ...]
+    state_size: int
+    blocks: int
+    width: int
+    dropout: float
+    architecture: Architecture
+    options: tuple[tuple[str, Value], ...]  # of all cells, sorted by name, defaults filled in
+
+    def __init__(
+        self,
+        cells: Iterable[CellKind] = ("cmru",),
+        state_size: int = 4,
+        blocks: int = 1,
+        width: int = 256,
+        dropout: float = 0.0,
+        architecture: Architecture = PAPER,
+        options: Iterable[tuple[str, Value]] = (),
+        *,
+        encoding: int | None = None,
+        **named: Value | None,
+    ):
+        def keep(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        keep("cells", tuple(_registered(cell) for cell in cells))
+        keep("state_size", whole("state_size", state_size))
+        keep("blocks", whole("blocks", blocks))
+        keep("width", whole("width", width))
+        keep("dropout", number("dropout", dropout))
+        if not self.cells:
+            raise PersistorError("cells is empty; name at least one")
+        if not 0 <= self.dropout < 1:
+            raise PersistorError(f"dropout is {self.dropout:g}; it must lie in [0, 1)")
+        given = {**dict(options), **{k: v for k, v in named.items() if v is not None}}
+        known = self.known_options()
+        for name in given:
+            if name not in known:
+                raise self._not_an_option(name)
+        starts = {name: value for name, value in given.items() if _is_start(known[name])}
+        points = starts if encoding is None else {**starts, "encoding": encoding}
+        architecture = architecture.but(points) if points else architecture
+        if architecture.encoding == self.width:  # none means this; one value, one name
+            architecture = dataclasses.replace(architecture, encoding=None)
+        keep("architecture", architecture)
+        rest = {o.name: given.get(o.name, o.default) for o in known.values() if not _is_start(o)}
+        checked = {name: known[name].checked(value) for name, value in rest.items()}
+        keep("options", tuple(sorted(checked.items())))
+
+    def known_options(self) -> dict[str, Option]:
+        """The options that these cells have, by name."""
+        return {o.name: o for cell in self.cells for o in cell_class(cell).options}
+
+    def option(self, name: str) -> Value | None:
+        """The value of an option that is no start; none where no cell has it."""
+        return dict(self.options).get(name)
+
+    def _not_an_option(self, name: str) -> PersistorError:
+        having = [cell for cell, kind in CELLS.items() if name in {o.name for o in kind.options}]
+        if not having:
+            every = {o.name for kind in CELLS.values() for o in kind.options}
+            return unknown("option", name, every)
+        cells = ", ".join(map(cell_name, self.cells))
+        return PersistorError(f"{name} does not apply to {cells}; use {' or '.join(having)}")
+
+    @property
+    def cumulative(self) -> bool:
+        """Whether any of the cells has an epsilon."""
+        return EPSILON.name in self.known_options()
+
+    @property
+    def encoding(self) -> int:
+        """The width of the positional encoding."""
+        chosen = self.architecture.encoding
+        return self.width if chosen is None else chosen
+
+    def words(self, *, annealed: bool) -> list[str]:
+        """How the model shows in the name of a run, but for its sizes."""
+        shown = []
+        for option in self.known_options().values():
+            values = dict(self.architecture.starts if _is_start(option) else self.options)
+            word = option.shown(values.get(option.name, option.default))
+            if option is EPSILON and annealed:
+                word = "annealed"
+            shown += [] if word is None else [word]
+        name = self.architecture.name
+        return [*map(cell_name, self.cells), *shown, *([] if name == "paper" else [name])]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values. What says nothing is left out, so that earlier names stay."""
+        known = self.known_options()
+        options = {n: v for n, v in self.options if known[n].always or v != known[n].default}
+        changed = self.architecture.to_json()
+        changed.pop("encoding", None)
+        hold = {"hold": changed.pop("hold")} if "hold" in changed else {}
+        return {
+            "cells": [cell_name(cell) for cell in self.cells],
+            "state": self.state_size,
+            "blocks": self.blocks,
+            "width": self.width,
+            "encoding": self.encoding,
+            "dropout": self.dropout,
+            "epsilon": None,
+            **options,
+            **hold,
+            **({"architecture": changed} if changed else {}),
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any], cells: Mapping[str, type[Cell]] = CELLS) -> ModelSpec:
+        """The model that `to_json` described; `cells` are those that a name may stand for."""
+        rest = dict(value)
+        names = rest.pop("cells")
+        for name in names:
+            if name not in cells:
+                raise unknown("cell", name, cells)
+        changes = {**rest.pop("architecture", {}), "encoding": rest.pop("encoding")}
+        return ModelSpec(
+            [cells[name] for name in names],
+            rest.pop("state"),
+            rest.pop("blocks"),
+            rest.pop("width"),
+            rest.pop("dropout"),
+            PAPER.but(changes),
+            **rest,
+        )
+
+    def build(self, inputs: int, outputs: int, pooling: Pooling, *, key: Key) -> Backbone:
+        """The untrained model; the key decides every weight."""
+        cells_key, key = jax.random.split(key)
+        kinds = [cell_class(self.cells[i % len(self.cells)]) for i in range(self.blocks)]
+        cells = tuple(
+            self.build_cell(kind, key=k)
+            for kind, k in zip(kinds, jax.random.split(cells_key, self.blocks), strict=True)
+        )
+        return Backbone(
+            inputs,
+            outputs,
+            cells,
+            width=self.width,
+            architecture=self.architecture,
+            pooling=pooling,
+            dropout=self.dropout,
+            key=key,
+        )
+
+    def build_cell(self, kind: type[Cell], *, key: Key) -> Cell:
+        """A cell of this model, with those of the options that it has."""
+        values = {**dict(self.options), **dict(self.architecture.starts)}
+        own = {o.name: values.get(o.name, o.default) for o in kind.options}
+        make: Any = kind  # a cell's constructor takes the two sizes and its options
+        return make(self.width, self.state_size, **own, key=key)
+
+
+def _is_start(option: Option) -> bool:
+    """Whether an architecture has this option; it knows those of registered cells alone."""
+    return option.start and option.name in cell_starts()
+
+
+def _registered(cell: CellKind) -> CellKind:
+    """The name of a cell that is registered, so that one model has one description."""
+    name = cell_name(cell)
+    return name if name in CELLS else cell
+
+
+def whole(name: str, value: object) -> int:
+    """A whole number, at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise PersistorError(f"{name} is {value}; it must be a whole number")
+    if value < 1:
+        raise PersistorError(f"{name} is {value}; it must be at least 1")
+    return value
+
+
+def number(name: str, value: object) -> float:
+    """A number: 1 and 1.0 are one experiment, with one name."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PersistorError(f"{name} is {value}; it must be a number")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """The paper's training protocol (appendix "Training Generalities"); `steps` is the budget.
+
+    `search` is not the paper's: start from poised weights (`persistor.model.poised`), and while an
+    evaluation is no better than a guess, start again from others, within the same schedule.
+    """
+
+    steps: int = 30_000
+    anneal: bool = False
+    batch: int = 64
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-5
+    warmup: float = 0.01
+    weight_decay: float = 1e-4
+    clip: float = 1.0
+    evaluate_every: int = 64
+    valid_batches: int = 20
+    patience: int = 100
+    search: bool = False
+
+    def __post_init__(self):
+        for names, check in ((WHOLE, whole), (NUMBERS, number)):
+            for name in names:
+                object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values; `search` came later, and is left out where it is off."""
+        values = dataclasses.asdict(self)
+        if not self.search:
+            del values["search"]
+        return values

@@ -1,0 +1,161 @@
+"""Which reading of the paper a model is: every point that the text leaves open, as one value."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_type_hints
+
+from persistor._tools.errors import PersistorError, unknown
+from persistor._tools.options import Option, Value, check_all
+from persistor.cells import CELLS
+from persistor.nn.layers import EPSILON, LinearStart, MLPGate
+from persistor.nn.positions import BASE
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What the paper leaves open. The defaults are this package's own reading, `PAPER`.
+
+    | field | what it says |
+    |---|---|
+    | norm | where the norm before the cell stands: `after` the positional encoding, or `first` |
+    | gate | what the output gate reads: the vector `after` the encoding, or the norm `before` it |
+    | norm_epsilon | what every norm adds to the variance |
+    | encoding | width of the positional encoding; none: the model's width; 0: no positions |
+    | base | base of the encoding's wavelengths |
+    | position_scale | what the positional weights are multiplied by at the start |
+    | encoder_bias | whether the encoder has biases; without, an input of zeros stays zeros |
+    | empty | an input of zeros: as it is `coded`, or `zero`, its code subtracted from all |
+    | encoder_norm | whether a norm follows the encoder |
+    | decoder_norm | whether a norm stands before the decoder |
+    | linear | how linear maps around the cells start: `lecun` normal, or `uniform` (`nn.layers`) |
+    | hidden | hidden width of the MLPs, in widths of their inputs, before the GLU halves it |
+    | decoder_hidden | whether the decoder counts these in its `output` width or the `model` width |
+    | mlp_gate | what gates in the MLPs: the `sigmoid` of one half, or its `silu` |
+    | readout_bias | standard deviation, at the start, of the biases behind the cell |
+    | starts | how cells start: their options that are starts, such as `hold` |
+    """
+
+    norm: Literal["after", "first"] = "after"
+    gate: Literal["after", "before"] = "after"
+    norm_epsilon: float = EPSILON
+    encoding: int | None = None
+    base: float = BASE
+    position_scale: float = 1.0
+    encoder_bias: bool = True
+    empty: Literal["coded", "zero"] = "coded"
+    encoder_norm: bool = False
+    decoder_norm: bool = False
+    linear: LinearStart = "lecun"
+    hidden: int = 4
+    decoder_hidden: Literal["output", "model"] = "output"
+    mlp_gate: MLPGate = "sigmoid"
+    readout_bias: float = 0.0
+    starts: tuple[tuple[str, Value], ...] = ()
+
+    def __post_init__(self):
+        for name, option in _points().items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, option.checked(getattr(self, name)))
+        if self.encoding is not None and self.encoding % 2:
+            raise PersistorError(
+                f"encoding is {self.encoding}; the positional encoding's width must be even "
+                "(0 leaves positions out)"
+            )
+        if self.hidden % 2:
+            raise PersistorError(f"hidden is {self.hidden}; a GLU halves it: it must be even")
+        if self.gate == "before" and self.norm != "first":
+            raise PersistorError(
+                "a gate before the encoding reads the norm, which must stand first: norm=first"
+            )
+        options = cell_starts()
+        starts = check_all(options, dict(self.starts), "start")
+        kept = {name: value for name, value in starts.items() if value != options[name].default}
+        object.__setattr__(self, "starts", tuple(sorted(kept.items())))
+
+    def but(self, changes: Mapping[str, object]) -> Architecture:
+        """This architecture with other values for some points or starts, which may be text."""
+        points = {name: value for name, value in changes.items() if name in _points()}
+        starts = {name: value for name, value in changes.items() if name not in _points()}
+        for name in starts:
+            if name not in cell_starts():
+                raise unknown("point of the architecture", name, [*_points(), *cell_starts()])
+        checked = check_all(_points(), points, "point")
+        merged = {**dict(self.starts), **check_all(cell_starts(), starts, "start")}
+        made: dict[str, Any] = {**checked, "starts": tuple(merged.items())}
+        return dataclasses.replace(self, **made)
+
+    def start(self, name: str) -> Value:
+        """How cells start, by the name of the option."""
+        return dict(self.starts).get(name, cell_starts()[name].default)
+
+    @property
+    def name(self) -> str:
+        """Its name in `ARCHITECTURES`, or `changed`; neither width nor starts of cells count."""
+        plain = dataclasses.replace(self, encoding=None, starts=())
+        for name, value in ARCHITECTURES.items():
+            if self == value or plain == dataclasses.replace(value, encoding=None):
+                return name
+        return "changed"
+
+    def to_json(self) -> dict[str, Any]:
+        """What differs from `PAPER`, as plain values; starts by their names."""
+        fields = {name: getattr(self, name) for name in _points()}
+        points = {name: v for name, v in fields.items() if v != getattr(PAPER, name)}
+        return {**points, **dict(self.starts)}
+
+
+def architecture_named(name: str) -> Architecture:
+    """The architecture of that name."""
+    if name not in ARCHITECTURES:
+        raise unknown("architecture", name, ARCHITECTURES)
+    return ARCHITECTURES[name]
+
+
+@functools.cache
+def cell_starts() -> dict[str, Option]:
+    """How cells can start: the options of registered cells that are starts, by name."""
+    return {o.name: o for kind in CELLS.values() for o in kind.options if o.start}
+
+
+@functools.cache
+def _points() -> dict[str, Option]:
+    """The fields of an architecture but `starts`, as options that check their values."""
+    limits: dict[str, dict[str, float | int]] = {
+        "norm_epsilon": {"low": 0.0},
+        "encoding": {"low": 0},
+        "base": {"low": 1.0},
+        "position_scale": {"low": 0.0},
+        "hidden": {"low": 2},
+        "readout_bias": {"low": 0.0},
+    }
+    hints = get_type_hints(Architecture)
+    return {
+        field.name: Option(
+            field.name,
+            0 if field.default is None else field.default,  # pyright: ignore[reportArgumentType]
+            "",
+            choices=get_args(hints[field.name]) if isinstance(field.default, str) else (),
+            **limits.get(field.name, {}),  # pyright: ignore[reportArgumentType]
+        )
+        for field in dataclasses.fields(Architecture)
+        if field.name != "starts"
+    }
+
+
+PAPER = Architecture()
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "paper": PAPER,
+    # The sub-layer's norm before everything that feeds the cell, and a gate without positions.
+    "norm-first": Architecture(norm="first", gate="before"),
+    # Also as in later work of the authors: SiLU gates, and a norm before the decoder.
+    "norm-first-silu": Architecture(
+        norm="first", gate="before", mlp_gate="silu", decoder_norm=True
+    ),
+    # An empty input that stays empty, and an encoding that moves fast.
+    "quiet": Architecture(norm="first", gate="before", encoder_bias=False, base=100.0),
+}

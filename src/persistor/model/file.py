@@ -1,0 +1,221 @@
+"""Models on disk: one safetensors file, with arrays by their paths and a description as JSON.
+
+The description says which classes and sizes to build, so a file needs nothing else to be opened,
+and no code is in it. Sizes are compared with the file's header before an array is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as serialise
+
+from persistor._tools.errors import PersistorError, unknown
+from persistor._tools.files import write_atomically
+from persistor.cells import CELLS, Cell
+from persistor.model.architecture import PAPER
+from persistor.model.backbone import Backbone
+from persistor.nn.layers import check_size
+from persistor.nn.pooling import Pooling
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Backbone | Cell)
+SIZES = {"inputs", "outputs", "width", "input_size", "state_size"}
+HEADER = "persistor"  # the entry of a file's header that is ours
+Cells = Mapping[str, type[Cell]]
+
+
+def save(model: Backbone | Cell, path: str | Path, **metadata: Any) -> None:
+    """Write a model, or a single cell, to one file that `load` opens anywhere.
+
+    What else is given goes into the file's header, as JSON.
+    """
+    write_arrays(Path(path), model, {**metadata, "model": describe(model)})
+
+
+def load_model(
+    path: Path, kind: type[M] = Backbone, *, cells: Cells = CELLS
+) -> tuple[M, dict[str, Any]]:
+    """The model in a file, and what else stands in its header.
+
+    `cells` are the classes that names of cells stand for: add your own to open a model with them.
+    """
+    with opened(path) as file:
+        metadata = read_metadata(path, file)
+        description = metadata.get("model")
+        if description is None:
+            raise PersistorError(f"{path} has no description of its model; open its run folder")
+        _check_sizes(path, file, description)
+        model = _blank(path, description, cells)
+        if not isinstance(model, kind):
+            raise PersistorError(f"{path} holds a {type(model).__name__}, not a {kind.__name__}")
+        return _filled(path, file, model, metadata), metadata
+
+
+def describe(model: Backbone | Cell) -> dict[str, Any]:
+    """What it takes to build the model again, but for its weights, as plain values."""
+    if isinstance(model, Cell):
+        return _describe_cell(model)
+    return {
+        "inputs": model.encoder.linear.weight.shape[0],
+        "outputs": model.decoder.linear.weight.shape[1],
+        "width": model.width,
+        "pooling": str(model.pooling),
+        "dropout": model.dropout,
+        "architecture": model.architecture.to_json(),
+        "cells": [_describe_cell(block.cell) for block in model.blocks],
+    }
+
+
+def _describe_cell(cell: Cell) -> dict[str, Any]:
+    """Class, sizes, and whatever else of a cell is fixed when it is built."""
+    kind = type(cell)
+    name = next((name for name, known in CELLS.items() if known is kind), kind.__name__)
+    fixed = {f.name: getattr(cell, f.name) for f in dataclasses.fields(cell) if is_static(f)}
+    return {"cell": name, "input_size": cell.input_size, **fixed}
+
+
+def is_static(field: dataclasses.Field) -> bool:
+    """Whether a field of a module is no part of its pytree."""
+    return bool(field.metadata.get("static", False))
+
+
+def _check_sizes(path: Path, file: Any, description: dict[str, Any]) -> None:
+    """Refuse sizes that the arrays of a file cannot have, before anything is built with them."""
+    elements = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    for part in (description, *description.get("cells", ())):
+        for name in SIZES & part.keys():
+            check_size(f"{path}: {name}", part[name])
+            if part[name] > elements:
+                raise PersistorError(f"{path}: {name} is {part[name]:,}; its arrays are smaller")
+
+
+def _blank(path: Path, description: dict[str, Any], cells: Cells) -> Backbone | Cell:
+    """The model of a description with shapes in place of arrays: nothing is allocated."""
+    try:
+        if "cell" in description:
+            return eqx.filter_eval_shape(lambda: _build_cell(description, cells))
+        return eqx.filter_eval_shape(lambda: _build_backbone(description, cells))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise PersistorError(f"{path}: its description is damaged ({error})") from None
+
+
+def _build_cell(description: dict[str, Any], cells: Cells) -> Cell:
+    settings = dict(description)
+    name = settings.pop("cell")
+    if name not in cells:
+        raise unknown("cell", name, cells)
+    make: Any = cells[name]
+    return make(settings.pop("input_size"), settings.pop("state_size"), **settings, key=_key())
+
+
+def _build_backbone(description: dict[str, Any], cells: Cells) -> Backbone:
+    return Backbone(
+        description["inputs"],
+        description["outputs"],
+        tuple(_build_cell(cell, cells) for cell in description["cells"]),
+        width=description["width"],
+        architecture=PAPER.but(description["architecture"]),
+        pooling=Pooling(description["pooling"]),
+        dropout=description["dropout"],
+        key=_key(),
+    )
+
+
+def _key():
+    return jax.random.key(0)
+
+
+def write_arrays(path: Path, tree: Any, metadata: dict[str, Any]) -> None:
+    """Write the arrays of a pytree under their paths; constants and metadata in the header."""
+    named = _named(tree)
+    arrays = {name: np.asarray(leaf) for name, leaf in named if eqx.is_array(leaf)}
+    constants = {name: leaf for name, leaf in named if _is_constant(leaf)}
+    header = {HEADER: json.dumps({**metadata, "constants": constants})}
+    write_atomically(path, serialise(arrays, header))
+
+
+def read_arrays(path: Path, like: T, experiment: str) -> tuple[T, dict[str, Any]]:
+    """The pytree `like` with its arrays from a file of that experiment, and the metadata."""
+    with opened(path) as file:
+        metadata = read_metadata(path, file)
+        if metadata.get("experiment") != experiment:
+            raise PersistorError(f"{path} belongs to another experiment; it is left untouched")
+        return _filled(path, file, like, metadata), metadata
+
+
+def _filled(path: Path, file: Any, like: T, metadata: dict[str, Any]) -> T:
+    """The pytree with every array and every constant from a file."""
+    constants = metadata.get("constants")
+    names = [name for name, leaf in _named(like) if _is_shaped(leaf) or _is_constant(leaf)]
+    wanted = {name for name, leaf in _named(like) if _is_shaped(leaf)} - set(constants or {})
+    there = set(file.keys())
+    if not wanted <= there or not there <= set(names):
+        raise PersistorError(f"{path} was made by a different model or version; start a new run")
+
+    def leaf_of(name: str, leaf: Any) -> Any:
+        if constants is not None and name in constants:
+            value = constants[name]
+            return tuple(value) if isinstance(value, list) else value
+        if name not in there:
+            return leaf
+        shape = tuple(file.get_slice(name).get_shape())
+        if _is_shaped(leaf) and shape != leaf.shape:
+            raise PersistorError(f"{path}: {name} has shape {shape}, not {leaf.shape}")
+        array = file.get_tensor(name)
+        if _is_shaped(leaf) and array.dtype.kind != np.dtype(leaf.dtype).kind:
+            raise PersistorError(f"{path}: {name} is {array.dtype}, not {leaf.dtype}")
+        if _is_constant(leaf) and constants is None:  # of before constants were kept apart
+            return float(array)
+        return jnp.asarray(array)
+
+    leaves = [leaf_of(name, leaf) for name, leaf in _named(like)]
+    return jax.tree.unflatten(jax.tree.structure(like, is_leaf=_is_constant), leaves)
+
+
+def _named(tree: Any) -> list[tuple[str, Any]]:
+    """Every leaf with its path as a name; constants by unit are one leaf."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=_is_constant)
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
+
+
+def _is_constant(leaf: Any) -> bool:
+    """A Python number, or several: part of a model that is not learned, such as epsilon."""
+    if isinstance(leaf, tuple):
+        return bool(leaf) and all(isinstance(number, float) for number in leaf)
+    return isinstance(leaf, float)
+
+
+def _is_shaped(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct) or eqx.is_array(leaf)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """A safetensors file to read from; if that fails, a line that says so."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file
+    except FileNotFoundError:
+        raise PersistorError(f"{path} is missing: the run has not been saved yet") from None
+    except (SafetensorError, OSError) as error:
+        raise PersistorError(f"{path} is damaged or not a checkpoint ({error})") from None
+
+
+def read_metadata(path: Path, file: Any) -> dict[str, Any]:
+    """What we wrote into a file's header."""
+    text = (file.metadata() or {}).get(HEADER)
+    if text is None:
+        raise PersistorError(f"{path} is not a checkpoint of persistor")
+    return json.loads(text)
