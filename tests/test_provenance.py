@@ -21,10 +21,10 @@ from persistor.kernels import library
 from persistor.model.file import read_arrays, write_arrays
 from persistor.reproduction.archive import Archive
 from persistor.tasks import TASKS, CopyFirstDiscrete, KWSDigits, Parity, own_task
-from persistor.training.loop import State, Trainer
+from persistor.training.loop import Checkpoint, Trainer
 from persistor.training.provenance import MISSING, command, describe
 
-SMALL = ModelSpec(state_size=2, width=8)
+SMALL = ModelSpec(state_size=2, width=8, encoding=8)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
 OPTIONS = [
     {"cell": "mingru,cmru", "blocks": 4, "state_size": 16},
@@ -38,12 +38,11 @@ OPTIONS = [
     {"tiny": True, "steps": 1},
     {"tiny": True, "width": 32, "encoding": 2},
     {"epsilon": -1.0},
-    {"learn_epsilon": True},
     {"search": True},
-    {"architecture": "norm-first", "hold": 10.0},
-    {"architecture": "quiet", "encoding": 64, "width": 64},
-    {"changes": {"norm": "first", "encoder_bias": False, "base": 30.5, "hidden": 2}, "hold": 3.0},
-    {"architecture": "quiet", "changes": {"encoder_bias": True}},
+    {"learn_epsilon": True, "hold": 0.5, "thresholds": "constant"},
+    {"architecture": "norm-first", "hold": 2.0},
+    {"changes": {"base": 100, "encoder_bias": False, "encoding": 4, "norm_epsilon": 1e-3}},
+    {"cell": "mingru", "longest": 784.0, "architecture": "quiet"},
 ]
 
 
@@ -95,7 +94,9 @@ def test_committed_runs_have_their_commands(tmp_path, monkeypatch):
 
 
 def test_the_version_of_the_data_is_no_option():
-    assert command(Experiment.of(KWSDigits("0.01"))) == "persistor train kws-digits"
+    assert command(
+        Experiment(KWSDigits("0.01"), ModelSpec(state_size=4), TrainingSpec(35_000))
+    ) == ("persistor train kws-digits")
 
 
 def test_own_data_are_named_by_their_place(tmp_path):
@@ -114,15 +115,8 @@ def test_what_has_no_option_is_described_to_python(tmp_path):
     assert program == "python"
     subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)
     assert Run.open(tmp_path / "runs" / experiment.name).result is not None
-    assert command(Experiment.of(Parity(test_lengths=(60, 60)))).startswith("python -c ")
-
-
-class Strange(CopyFirstDiscrete):
-    """A task of somebody's own."""
-
-
-def test_what_is_not_ours_has_no_command():
-    assert command(Experiment.of(Strange(5))).startswith("no command: ")
+    other = Experiment(Parity(test_lengths=(60, 60)))
+    assert command(other).startswith("python -c ")
 
 
 def test_a_result_says_where_it_comes_from(tmp_path, monkeypatch):
@@ -183,7 +177,7 @@ def saved_stopwatch(run):
     return checkpoint(run)[1]["stopwatch"]
 
 
-def checkpoint(run) -> tuple[State, dict]:
+def checkpoint(run) -> tuple[Checkpoint, dict]:
     return read_arrays(run.latest, Trainer(run.experiment).start(), run.experiment.hash)
 
 

@@ -21,6 +21,7 @@ from persistor import (
     train,
 )
 from persistor.data import shakespeare
+from persistor.paper.budgets import BUDGETS
 from persistor.tasks import KINDS, Batch, Task, computed
 from persistor.tasks.task import SPLITS, Classification, split_key
 
@@ -184,7 +185,8 @@ def test_shapes_and_scores(name, small):
 def test_splits_differ_and_have_the_papers_sizes(name, small):
     task = small(name)
     splits = {s: task.split(s) for s in SPLITS}
-    assert tuple(splits[s].size for s in SPLITS) == SIZES[name]
+    if name in BUDGETS:  # a task of the paper
+        assert tuple(splits[s].size for s in SPLITS) == SIZES[name]
     index = jnp.arange(6, dtype=jnp.int32)
     batches = [splits[s].at(index) for s in SPLITS]
     contents = [np.asarray(b.inputs.dense()[..., :20, :]).tobytes() for b in batches]

@@ -75,10 +75,10 @@ class AnalogCell(Cell):
         chip, moment = jax.random.split(key)
         beta = jnp.abs(self.threshold)
         if self.mismatch:
-            shift = self.mismatch * beta * jax.random.normal(chip, beta.shape)
+            shift = self.mismatch * beta * jax.random.normal(chip, beta.shape, beta.dtype)
             projections = projections.map(lambda c: c + over(shift, c))
         if self.noise:
             c = projections.dense()
-            moved = self.noise * over(beta, c) * jax.random.normal(moment, c.shape)
+            moved = self.noise * over(beta, c) * jax.random.normal(moment, c.shape, c.dtype)
             projections = Dense(c + moved)
         return projections

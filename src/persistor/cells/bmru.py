@@ -48,7 +48,7 @@ class BMRU(Cell):
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:
         """Scale and epsilon, of the CMRU that this is."""
-        return jnp.stack([self.scale, jnp.zeros(self.state_size)])
+        return jnp.stack([self.scale, jnp.zeros_like(self.scale)])
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or replace (decay 0, drive +-alpha)."""

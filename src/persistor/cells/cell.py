@@ -16,7 +16,7 @@ from persistor._tools.options import Option
 from persistor.arrays import Array, Bool, Float, Inexact, Int, Key
 from persistor.kernels.engine import runs_natively
 from persistor.nn.layers import Linear
-from persistor.nn.sequence import Dense, Indexed, Sequence, as_sequence
+from persistor.nn.sequence import Dense, Indexed, Sequence, as_sequence, in_type_of
 from persistor.recurrence.native import fused_unroll
 from persistor.recurrence.transition import Transition
 from persistor.recurrence.unroll import composed, unroll
@@ -34,9 +34,11 @@ class Cell(eqx.Module):
     Settings beyond the two sizes are declared as `options` and are arguments of the constructor by
     the same names. A cell may name a native `kernel` that computes `gate` and the recurrence in one
     pass, and then says with `kernel_parameters` what the kernel needs besides projections.
+
+    A cell computes in the type of its parameters, in which its states are too. Its outputs have the
+    type of its inputs.
     """
 
-    state_dtype: ClassVar[jnp.dtype] = jnp.dtype("float32")
     kernel: ClassVar[str | None] = None
     options: ClassVar[tuple[Option, ...]] = ()
     project: eqx.AbstractVar[Linear]
@@ -46,6 +48,11 @@ class Cell(eqx.Module):
     def input_size(self) -> int:
         """The width of the inputs."""
         return self.project.weight.shape[0]
+
+    @property
+    def state_dtype(self) -> jnp.dtype:
+        """The type of the states: that of the parameters."""
+        return self.project.weight.dtype
 
     @abstractmethod
     def gate(self, p: Float[Array, "*s p"]) -> Transition:
@@ -57,7 +64,7 @@ class Cell(eqx.Module):
 
     def kernel_parameters(self) -> Float[Array, "q d"]:
         """What the kernel needs besides projections: nothing."""
-        return jnp.zeros((0, self.state_size))
+        return jnp.zeros((0, self.state_size), self.project.weight.dtype)
 
     def disturbed(self, projections: Sequence, key: Key) -> Sequence:
         """The projections as a circuit that is not ideal would have them: here, as they are."""
@@ -117,6 +124,7 @@ class Cell(eqx.Module):
             raise PersistorError(
                 f"first is {initial_state.dtype}; this cell's state is {self.state_dtype}"
             )
+        initial_state = initial_state.astype(self.state_dtype)
         if runs_natively(lambda: self._refusal(projections, initial_state)):
             return fused_unroll(
                 self._without_projection(),
@@ -173,11 +181,12 @@ class Cell(eqx.Module):
         """
         inputs = as_sequence(x, self.input_size)
         states, last = self.states(inputs, initial_state, lengths=lengths, resets=resets)
-        return self.read(states, inputs), last
+        return in_type_of(inputs, self.read(states, inputs)), last
 
     def step(
         self, x: Float[Array, "*b m"], state: Inexact[Array, "*b d"]
     ) -> tuple[Float[Array, "*b d"], Inexact[Array, "*b d"]]:
         """One step of a stream: the output and the next state."""
-        state = self.transition(x)(state)
-        return self.read(state[..., None, :], Dense(x[..., None, :]))[..., 0, :], state
+        state = self.transition(x)(state.astype(self.state_dtype))
+        inputs = Dense(x[..., None, :])
+        return in_type_of(inputs, self.read(state[..., None, :], inputs))[..., 0, :], state

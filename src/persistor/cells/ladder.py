@@ -13,7 +13,7 @@ from persistor.cells.analog import MISMATCH, NOISE, AnalogCell
 from persistor.nn.layers import over
 from persistor.nn.sequence import Sequence
 from persistor.recurrence.surrogate import sign
-from persistor.recurrence.transition import UNBOUNDED, Affine, Saturating
+from persistor.recurrence.transition import Affine, Saturating, unbounded
 
 LEVELS = Option(
     "levels", 4, "Levels of a ladder above the ground.", low=1, word="levels", always=True
@@ -49,13 +49,14 @@ class Ladder(AnalogCell):
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:
         """Threshold and levels."""
-        return jnp.stack([self.threshold, jnp.full(self.state_size, self.levels, jnp.float32)])
+        return jnp.stack([self.threshold, jnp.full_like(self.threshold, self.levels)])
 
     def gate(self, p: Float[Array, "*s p"]) -> Saturating:
         """Retain (drive 0, no bounds), or a level up or down between 0 and N."""
         z = self.updates(p)
-        low = jnp.where(z > 0, 0.0, -UNBOUNDED)
-        high = jnp.where(z > 0, float(self.levels), UNBOUNDED)
+        free = jnp.full_like(z, unbounded(z.dtype))
+        low = jnp.where(z > 0, 0.0, -free)
+        high = jnp.where(z > 0, float(self.levels), free)
         return Saturating(Affine(jnp.ones_like(z), z * sign(p)), low, high)
 
     def read(self, states: Float[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:

@@ -24,7 +24,6 @@ class LRU(Cell):
     At the start |Lambda| is uniform on the ring [0.9, 0.999] and the phase in [0, 2 pi].
     """
 
-    state_dtype: ClassVar[jnp.dtype] = jnp.dtype("complex64")
     kernel: ClassVar[str | None] = "lru"
     project: Linear  # B: real parts, imaginary parts
     nu: Float[Array, " d"]
@@ -50,13 +49,19 @@ class LRU(Cell):
         self.skip = Linear(input_size, state_size, bias=False, key=skip)
         self.state_size = state_size
 
+    @property
+    def state_dtype(self) -> jnp.dtype:
+        """Complex numbers of the parameters' precision, at least single."""
+        is_double = self.project.weight.dtype == jnp.float64
+        return jnp.dtype(jnp.complex128 if is_double else jnp.complex64)
+
     def eigenvalues(self) -> Complex[Array, " d"]:
         """Lambda."""
-        return jnp.exp(jax.lax.complex(-jnp.exp(self.nu), jnp.exp(self.theta)))
+        return jnp.exp(jax.lax.complex(-jnp.exp(_wide(self.nu)), jnp.exp(_wide(self.theta))))
 
     def gamma(self) -> Float[Array, " d"]:
         """The factor of the input that keeps states of unit size."""
-        return jnp.sqrt(-jnp.expm1(-2 * jnp.exp(self.nu)))
+        return jnp.sqrt(-jnp.expm1(-2 * jnp.exp(_wide(self.nu))))
 
     def kernel_parameters(self) -> Float[Array, "3 d"]:
         """Eigenvalues, real and imaginary parts, and gamma."""
@@ -65,7 +70,7 @@ class LRU(Cell):
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """A constant decay; the drive is the normalised projection of the input."""
-        real, imaginary = jnp.split(p, 2, axis=-1)
+        real, imaginary = jnp.split(_wide(p), 2, axis=-1)
         decay = self.eigenvalues().reshape((1,) * (real.ndim - 1) + (self.state_size,))
         gamma = self.gamma().reshape(decay.shape)
         drive = jax.lax.complex(gamma * real, gamma * imaginary)
@@ -73,5 +78,10 @@ class LRU(Cell):
 
     def read(self, states: Complex[Array, "*b t d"], inputs: Sequence) -> Float[Array, "*b t d"]:
         """Re(C h) + D x."""
-        mixed = states.real @ self.mix_real - states.imag @ self.mix_imaginary
-        return mixed + inputs.linear(self.skip).dense()
+        mixed = states.real @ _wide(self.mix_real) - states.imag @ _wide(self.mix_imaginary)
+        return mixed.astype(self.mix_real.dtype) + inputs.linear(self.skip).dense()
+
+
+def _wide(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """In single precision or more: there are no complex numbers of less."""
+    return x if jnp.finfo(x.dtype).bits >= 32 else x.astype(jnp.float32)

@@ -185,6 +185,8 @@ class Compare:
         ),
     ] = ()
     only: Only = ()
+    architecture: ArchitectureName = "paper"
+    set: Changes = ()
     provenance: Annotated[
         bool,
         arg(
@@ -192,8 +194,6 @@ class Compare:
             "the command that repeats the run."
         ),
     ] = False
-    architecture: ArchitectureName = "paper"
-    set: Changes = ()
     runs: Runs = None
     format: Format = "text"
     json: Json = False
@@ -211,8 +211,8 @@ class Compare:
             self.format,
             self.json,
             empty=bool(self.names),
-            origins=self.provenance,
             architecture=chosen_architecture(self.architecture, self.set),
+            origins=self.provenance,
         )
         return 0
 

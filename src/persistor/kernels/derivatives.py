@@ -12,6 +12,7 @@ import abc
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +21,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from persistor.arrays import Array
-
-Arrays = tuple[Array, ...]
+Operand = Any  # an array of JAX, a tracer of one, or one of NumPy as JAX wraps it
+Arrays = tuple[Operand, ...]
 
 
 class Kernel(abc.ABC):
@@ -32,11 +32,11 @@ class Kernel(abc.ABC):
     """
 
     @abc.abstractmethod
-    def plain(self, *operands: Array) -> Arrays:
+    def plain(self, *operands: Operand) -> Arrays:
         """The results in plain JAX."""
 
     @abc.abstractmethod
-    def forward(self, *operands: Array, keep: bool) -> tuple[Arrays, Arrays]:
+    def forward(self, *operands: Operand, keep: bool) -> tuple[Arrays, Arrays]:
         """The results, and (if `keep`) what `backward` wants to have besides the operands."""
 
     @abc.abstractmethod
@@ -45,7 +45,7 @@ class Kernel(abc.ABC):
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def run(kernel: Kernel, *operands: Array) -> Arrays:
+def run(kernel: Kernel, *operands: Operand) -> Arrays:
     """The results of a kernel, differentiable."""
     return kernel.forward(*operands, keep=False)[0]
 
@@ -57,7 +57,7 @@ def _(kernel: Kernel, operands: Arrays, tangents):
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _run_and_keep(kernel: Kernel, *operands: Array) -> tuple[Arrays, Arrays]:
+def _run_and_keep(kernel: Kernel, *operands: Operand) -> tuple[Arrays, Arrays]:
     return kernel.forward(*operands, keep=True)
 
 
@@ -80,7 +80,7 @@ def _(kernel: Kernel, primals, tangents):
     operands, kept, cotangents = primals
     count = len(operands)
 
-    def gradient(*arrays: Array) -> Arrays:
+    def gradient(*arrays: Operand) -> Arrays:
         return _plain_gradient(kernel, arrays[:count], arrays[count:])
 
     moved = [*tangents[0], *tangents[2]]
@@ -161,7 +161,7 @@ _slope.multiple_results = True
 
 
 @_slope.def_impl
-def _apply(*arrays: Array, slope: Slope | Mapped, count: int, shapes) -> Arrays:
+def _apply(*arrays: Operand, slope: Slope | Mapped, count: int, shapes) -> Arrays:
     return slope.apply(arrays[:count], arrays[count:])
 
 
@@ -209,7 +209,7 @@ batching.primitive_batchers[_slope] = _map_slope
 mlir.register_lowering(_slope, mlir.lower_fun(_apply, multiple_results=True))
 
 
-def has_gradient(array: Array) -> bool:
+def has_gradient(array: Operand) -> bool:
     """Whether an operand has one: it is not of integers or truth values."""
     return jnp.issubdtype(array.dtype, jnp.inexact)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float
-from persistor.kernels.derivatives import Arrays, Kernel, run
+from persistor.kernels.derivatives import Arrays, Kernel, Operand, run
 from persistor.kernels.engine import runs_natively
 from persistor.kernels.loader import refusal
 
@@ -37,7 +37,7 @@ def _rows(x: Float[Array, "*s m"]) -> Float[Array, "n m"]:
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _of_rows(kernel: Kernel, *operands: Array) -> Arrays:
+def _of_rows(kernel: Kernel, *operands: Operand) -> Arrays:
     """The results of the kernel or of its twin."""
     if runs_natively(lambda: refusal(*operands)):
         return run(kernel, *operands)
@@ -50,7 +50,7 @@ class Norm(Kernel):
 
     epsilon: float
 
-    def plain(self, *operands: Array) -> Arrays:
+    def plain(self, *operands: Operand) -> Arrays:
         """In plain JAX."""
         x, scale, shift = operands
         centred = x - x.mean(-1, keepdims=True)
@@ -58,7 +58,7 @@ class Norm(Kernel):
         normed = centred * jax.lax.rsqrt(variance + self.epsilon)
         return (normed * scale[None] + shift[None],)
 
-    def forward(self, *operands: Array, keep: bool) -> tuple[Arrays, Arrays]:
+    def forward(self, *operands: Operand, keep: bool) -> tuple[Arrays, Arrays]:
         """In one pass."""
         epsilon = np.float32(self.epsilon)
         return _call("norm_forward", _like(operands[0]), *operands, epsilon=epsilon), ()
@@ -74,12 +74,12 @@ class Norm(Kernel):
 class Glu(Kernel):
     """The gated linear unit of rows: x, bias -> y, half as wide."""
 
-    def plain(self, *operands: Array) -> Arrays:
+    def plain(self, *operands: Operand) -> Arrays:
         """In plain JAX."""
         x, bias = operands
         return (jax.nn.glu(x + bias[None]),)
 
-    def forward(self, *operands: Array, keep: bool) -> tuple[Arrays, Arrays]:
+    def forward(self, *operands: Operand, keep: bool) -> tuple[Arrays, Arrays]:
         """In one pass."""
         x, _ = operands
         half = jax.ShapeDtypeStruct((x.shape[0], x.shape[1] // 2), x.dtype)
@@ -90,11 +90,11 @@ class Glu(Kernel):
         return _call("glu_backward", _like(*operands), *operands, *cotangents)
 
 
-def _call(name: str, results: tuple[jax.ShapeDtypeStruct, ...], *arrays: Array, **attributes):
+def _call(name: str, results: tuple[jax.ShapeDtypeStruct, ...], *arrays: Operand, **attributes):
     """A native call; under `vmap` it is one call with as many groups of rows."""
     call = jax.ffi.ffi_call(f"persistor_{name}", results, vmap_method="broadcast_all")
     return tuple(call(*arrays, **attributes))
 
 
-def _like(*arrays: Array) -> tuple[jax.ShapeDtypeStruct, ...]:
+def _like(*arrays: Operand) -> tuple[jax.ShapeDtypeStruct, ...]:
     return tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays)

@@ -19,7 +19,7 @@ from persistor.model.block import Block
 from persistor.nn.layers import MLP, LayerNorm, Linear, check_size
 from persistor.nn.pooling import Pooling, mean_over
 from persistor.nn.positions import Encoding, compact_encoding, sinusoid
-from persistor.nn.sequence import Dense, Sequence, as_sequence
+from persistor.nn.sequence import Dense, Sequence, as_sequence, in_type_of
 
 
 class Residual(eqx.Module):
@@ -161,7 +161,8 @@ class Backbone(eqx.Module):
     def initial_state(self, batch: tuple[int, ...] = ()) -> Memory:
         """The memory before the first step."""
         cells = tuple(block.cell.initial_state(batch) for block in self.blocks)
-        return Memory(jnp.zeros((), jnp.int32), cells, jnp.zeros((*batch, self.width)))
+        total = jnp.zeros((*batch, self.width), self.decoder.linear.weight.dtype)
+        return Memory(jnp.zeros((), jnp.int32), cells, total)
 
     def encode(self, inputs: Sequence, *, key: Key | None = None) -> Sequence:
         """The inputs at model width: once per distinct value where they are indexed."""
@@ -218,7 +219,8 @@ class Backbone(eqx.Module):
         pooled, total, position = self._pool(xs.dense(), memory, lengths, inputs.length)
         if self.decoder_norm is not None:
             pooled = self.decoder_norm(pooled)
-        return self.decoder(pooled, key=keys[-1]), Memory(position, tuple(states), total)
+        outputs = in_type_of(inputs, self.decoder(pooled, key=keys[-1]))
+        return outputs, Memory(position, tuple(states), total)
 
     def _pool(
         self,
@@ -228,7 +230,7 @@ class Backbone(eqx.Module):
         steps: int,
     ) -> tuple[Float[Array, "*b m"] | Float[Array, "*b t m"], Float[Array, "*b m"], Array]:
         """What the decoder reads, the running total, and the position after these steps."""
-        count = jnp.asarray(steps) if lengths is None else lengths
+        count = jnp.asarray(steps if lengths is None else lengths, memory.position.dtype)
         position = memory.position + count
         if self.pooling is Pooling.LAST:
             return y[..., -1, :], memory.total, position
@@ -247,10 +249,6 @@ class Backbone(eqx.Module):
     def with_epsilon(self, epsilon: float | Float[Array, ""]) -> Backbone:
         """The same model with every cumulative cell at this epsilon (which may be traced)."""
         return eqx.tree_at(_epsilons, self, [epsilon] * len(_epsilons(self)))
-
-    def trainable(self) -> Backbone:
-        """A filter for `equinox.partition`: true on what is learned, false on what is constant."""
-        return jax.tree.map(eqx.is_inexact_array, self)
 
 
 def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float[Array, "..."]:

@@ -19,7 +19,7 @@ LinearStart = Literal["lecun", "uniform"]
 
 def lecun_normal(key: Key, shape: tuple[int, int]) -> Float[Array, "i o"]:
     """LeCun normal weights: truncated normal with variance 1 / inputs."""
-    return jax.nn.initializers.lecun_normal()(key, shape, jnp.float32)
+    return jax.nn.initializers.lecun_normal()(key, shape)
 
 
 def _uniform(key: Key, shape: tuple[int, ...], inputs: int) -> Float[Array, "..."]:
@@ -36,7 +36,8 @@ def check_size(name: str, value: object) -> None:
 class Linear(eqx.Module):
     """x -> x @ weight + bias, with LeCun normal weights and zero biases at the start.
 
-    Or, if they start `uniform`, both within 1 / sqrt(inputs), as in another framework.
+    Or, if they start `uniform`, both within 1 / sqrt(inputs), as in another framework. As all
+    layers it computes in the type of its parameters, whatever the type of x.
     """
 
     weight: Float[Array, "i o"]
@@ -68,7 +69,7 @@ class Linear(eqx.Module):
 
     def product(self, x: Float[Array, "*s i"]) -> Float[Array, "*s o"]:
         """x @ weight, of one matrix with one: XLA then need not transpose x for the gradient."""
-        y = x.reshape((-1, x.shape[-1])) @ self.weight
+        y = x.astype(self.weight.dtype).reshape((-1, x.shape[-1])) @ self.weight
         return y.reshape((*x.shape[:-1], y.shape[-1]))
 
     def then(self, later: Linear) -> Linear:
@@ -92,6 +93,7 @@ class LayerNorm(eqx.Module):
 
     def __call__(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
         """Normalise the last axis."""
+        x = x.astype(self.scale.dtype)
         return kernels.layer_norm(x, self.scale, self.shift, self.epsilon)
 
 

@@ -13,14 +13,14 @@ from persistor.arrays import Array, Float, Int, Key
 from persistor.nn.layers import Linear, LinearStart
 from persistor.nn.sequence import Sequence
 
-ROUNDING = 1e-7  # root mean square error of an entry of PE: that of single precision
+ROUNDING = {"float32": 1e-7, "float64": 1e-16}  # root mean square error of an entry of PE
 BASE = 10_000.0  # of the slowest wavelength: that of the work that the paper cites
 
 
 def sinusoid(positions: Int[Array, " t"], width: int, base: float = BASE) -> Float[Array, "t w"]:
     """PE(t): sines then cosines of t * base^(-2 i / width), for i = 0 .. width / 2 - 1."""
-    frequencies = base ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
-    angles = positions.astype(jnp.float32)[:, None] * frequencies[None, :]
+    frequencies = base ** (-jnp.arange(0, width, 2, dtype=float) / width)
+    angles = positions.astype(float)[:, None] * frequencies[None, :]
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
 
@@ -39,12 +39,16 @@ class Encoding(eqx.Module):
         """PE of the first steps."""
         return Encoding(self.codes[:steps], self.basis)
 
+    def astype(self, dtype: jnp.dtype) -> Encoding:
+        """The same in another precision."""
+        basis = None if self.basis is None else self.basis.astype(dtype)
+        return Encoding(self.codes.astype(dtype), basis)
+
     def through(self, mix: Float[Array, "w m"]) -> Float[Array, "r m"]:
         """What turns rows of `codes` into PE(t) @ mix."""
         return mix if self.basis is None else self.basis @ mix
 
 
-@functools.lru_cache(maxsize=4)
 def compact_encoding(length: int, width: int, base: float = BASE) -> Encoding:
     """PE of the first `length` positions, equal to rounding, in as few coordinates as that takes.
 
@@ -52,13 +56,19 @@ def compact_encoding(length: int, width: int, base: float = BASE) -> Encoding:
     steps need about 100 and 10,000 steps 170. What costs t w^2 (the variance in a norm) then
     costs a seventh or a half.
     """
+    return _compact(length, width, base, jnp.zeros(()).dtype.name)
+
+
+@functools.lru_cache(maxsize=4)
+def _compact(length: int, width: int, base: float, dtype: str) -> Encoding:
+    """The same for a type of numbers, which is the default one: double where that is enabled."""
     with jax.ensure_compile_time_eval():
         table = np.asarray(sinusoid(jnp.arange(length, dtype=jnp.int32), width, base), np.float64)
     weights, axes = np.linalg.eigh(table.T @ table)
     left_out = np.cumsum(np.maximum(weights, 0.0))  # squared error without the smallest ones
-    axes = axes[:, np.searchsorted(left_out, ROUNDING**2 * table.size) :]
+    axes = axes[:, np.searchsorted(left_out, ROUNDING[dtype] ** 2 * table.size) :]
     with jax.ensure_compile_time_eval():
-        return Encoding(jnp.asarray(table @ axes, jnp.float32), jnp.asarray(axes.T, jnp.float32))
+        return Encoding(jnp.asarray(table @ axes, dtype), jnp.asarray(axes.T, dtype))
 
 
 class AddPosition(eqx.Module):
@@ -89,4 +99,5 @@ class AddPosition(eqx.Module):
         xs = xs.linear(self.values)
         if not self.positions.shape[0]:
             return xs
+        encoding = encoding.astype(self.positions.dtype)
         return xs.add_positions(encoding.codes, encoding.through(self.positions))

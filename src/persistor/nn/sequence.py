@@ -43,6 +43,11 @@ class Dense(eqx.Module):
     values: Float[Array, "*b t m"]
 
     @property
+    def dtype(self) -> jnp.dtype:
+        """The type of its numbers."""
+        return self.values.dtype
+
+    @property
     def length(self) -> int:
         """The number of steps, padding included."""
         return self.values.shape[-2]
@@ -120,6 +125,11 @@ class Indexed(eqx.Module):
     ids: Int[Array, "*b t"]
     positions: Positions | None = None
     rest: int = eqx.field(static=True, default=0)
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """The type of its numbers."""
+        return self.rows.dtype
 
     @property
     def length(self) -> int:
@@ -254,6 +264,11 @@ def as_sequence(x: Sequence | Float[Array, "*b t m"] | np.ndarray, features: int
     if given != features:
         raise PersistorError(f"the inputs have {given} features a step; {features} are expected")
     return x
+
+
+def in_type_of(inputs: Sequence, y: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """Outputs in the type of the inputs, which may be another than that of the parameters."""
+    return y.astype(inputs.dtype) if jnp.issubdtype(inputs.dtype, jnp.floating) else y
 
 
 def inside(lengths: Int[Array, "*b"], steps: int) -> Bool[Array, "*b t"]:

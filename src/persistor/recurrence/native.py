@@ -19,7 +19,7 @@ from jax.custom_batching import custom_vmap
 
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Bool, Float, Inexact, Int
-from persistor.kernels.derivatives import Arrays, Kernel, has_gradient, run
+from persistor.kernels.derivatives import Arrays, Kernel, Operand, has_gradient, run
 from persistor.kernels.loader import require
 from persistor.nn.sequence import Dense, Sequence
 from persistor.recurrence.transition import Transition
@@ -170,13 +170,13 @@ class Recurrence(Kernel):
     others: tuple[Any, ...]
     every: bool
 
-    def problem(self, operands: Arrays) -> tuple[Gated, Operands, Array]:
+    def problem(self, operands: Arrays) -> tuple[Gated, Operands, Operand]:
         """The cell, its inputs and the state, of their arrays."""
         arrays = iter(operands)
         leaves = [next(arrays) if leaf is None else leaf for leaf in self.others]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def plain(self, *operands: Array) -> Arrays:
+    def plain(self, *operands: Operand) -> Arrays:
         """In plain JAX."""
         cell, inputs, state = self.problem(operands)
         lengths = inputs.lengths[0] if inputs.lengths.size else None
@@ -185,7 +185,7 @@ class Recurrence(Kernel):
         states, last = unroll(transitions, state[0], lengths=lengths, resets=resets)
         return (states if self.every else jnp.zeros((0,), states.dtype))[None], last[None]
 
-    def forward(self, *operands: Array, keep: bool) -> tuple[Arrays, Arrays]:
+    def forward(self, *operands: Operand, keep: bool) -> tuple[Arrays, Arrays]:
         """In one pass; what is kept is the state before each chunk."""
         cell, inputs, state = self.problem(operands)
         call = _forward(cell.kernel or "", self.every, keep)
@@ -204,7 +204,7 @@ class Recurrence(Kernel):
             given, *kept, *cotangents
         )
         (of_cell,) = pull(of_parameters[0])
-        return (*jax.tree.leaves(of_cell), *of_inputs, jnp.zeros((1, 0)), of_state)
+        return (*jax.tree.leaves(of_cell), *of_inputs, _absent(jnp.float32), of_state)
 
 
 def _with_parameters(cell: Gated, inputs: Operands) -> Operands:

@@ -45,7 +45,9 @@ class Affine(eqx.Module):
         return self
 
 
-UNBOUNDED = float(jnp.finfo(jnp.float32).max)  # finite, for a reset multiplies bounds by 0
+def unbounded(dtype: jnp.dtype) -> float:
+    """The upper bound that is none. It is finite, for a reset multiplies bounds by 0."""
+    return float(jnp.finfo(dtype).max)
 
 
 class Saturating(eqx.Module):
@@ -73,8 +75,8 @@ class Saturating(eqx.Module):
 
     def keep_where(self, keep: Bool[Array, "*s"]) -> Saturating:
         """The identity (decay 1, drive 0, no bounds) where `keep` is false."""
-        low = jnp.where(keep, self.low, -UNBOUNDED)
-        high = jnp.where(keep, self.high, UNBOUNDED)
+        low = jnp.where(keep, self.low, -unbounded(self.low.dtype))
+        high = jnp.where(keep, self.high, unbounded(self.high.dtype))
         return Saturating(self.affine.keep_where(keep), low, high)
 
     def reset_where(self, reset: Bool[Array, "*s"]) -> Saturating:

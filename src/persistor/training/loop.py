@@ -34,7 +34,7 @@ from persistor.training.schedule import annealed_epsilon, learning_rate, optimis
 SAVE_EVERY = 20.0  # seconds
 
 
-class State(eqx.Module):
+class Checkpoint(eqx.Module):
     """What training changes."""
 
     params: Backbone
@@ -78,12 +78,12 @@ class Trainer:
         self.key = jax.random.fold_in(jax.random.key(experiment.seed), 1)
         self.optimiser = optimiser(self.spec)
         model = experiment.build()
-        self.trainable = model.trainable()
+        self.trainable = jax.tree.map(eqx.is_inexact_array, model)
         self.blank, self.frozen = eqx.partition(model, self.trainable)
         self.encoding = model.encode_positions(length_of(self.train_split))
         self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
 
-    def start(self, step: int = 0) -> State:
+    def start(self, step: int = 0) -> Checkpoint:
         """The state before the first step; in a search, a new one at a later step.
 
         The schedule goes on where it was; what the optimiser remembers is forgotten.
@@ -93,7 +93,7 @@ class Trainer:
         schedule = optax.ScaleByScheduleState(jnp.asarray(step, jnp.int32))
         memory = self.optimiser.init(params)  # pyright: ignore[reportArgumentType]
         memory = optax.tree.set(memory, ScaleByScheduleState=schedule)
-        return State(params, memory, jnp.asarray(step, jnp.int32))
+        return Checkpoint(params, memory, jnp.asarray(step, jnp.int32))
 
     def epsilon(self, step: Int[Array, ""]) -> Float[Array, ""] | None:
         """Epsilon at a step, where it is annealed."""
@@ -113,7 +113,7 @@ class Trainer:
         outputs = predict(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
-    def _leg(self, given: tuple, state: State):
+    def _leg(self, given: tuple, state: Checkpoint):
         """Several steps; their mean loss. The state's memory is used again for the new one."""
         frozen, split, encoding, steps = given
 
@@ -124,18 +124,18 @@ class Trainer:
             )
             updates, opt = self.optimiser.update(grads, state.optimiser, state.params)  # pyright: ignore[reportArgumentType]
             params = optax.apply_updates(state.params, updates)  # pyright: ignore[reportArgumentType]
-            return State(params, opt, state.step + 1), total + loss  # pyright: ignore[reportArgumentType]
+            return Checkpoint(params, opt, state.step + 1), total + loss  # pyright: ignore[reportArgumentType]
 
         state, total = jax.lax.fori_loop(0, steps, advance, (state, jnp.zeros(())))
         return state, total / steps.astype(jnp.float32)
 
-    def advance(self, state: State, steps: int) -> tuple[State, float]:
+    def advance(self, state: Checkpoint, steps: int) -> tuple[Checkpoint, float]:
         """Train for some steps; the mean loss."""
         count = jnp.asarray(steps, jnp.int32)
         state, loss = self.leg((self.frozen, self.train_split, self.encoding, count), state)
         return state, float(loss)
 
-    def validate(self, state: State) -> tuple[Backbone, float]:
+    def validate(self, state: Checkpoint) -> tuple[Backbone, float]:
         """The model as it stands, and its metric on batches sampled from the validation set."""
         model = self.model(state.params, state.step, self.frozen)
         key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31 - 1), state.step)
@@ -217,7 +217,7 @@ def train(
         return _conclude(run, standing, stopwatch)
 
 
-def _resume(run: Run, trainer: Trainer) -> tuple[State, Standing, Stopwatch]:
+def _resume(run: Run, trainer: Trainer) -> tuple[Checkpoint, Standing, Stopwatch]:
     """Where the run was left, or its start."""
     if not run.latest.exists():
         run.rewind(0)
@@ -278,7 +278,7 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
 
 
 def _save(
-    run: Run, state: State, standing: Standing, stopwatch: Stopwatch, best: Backbone | None
+    run: Run, state: Checkpoint, standing: Standing, stopwatch: Stopwatch, best: Backbone | None
 ) -> None:
     """Save the best weights if they are new, then the state that knows of them.
 

@@ -18,12 +18,10 @@ from typing import Any
 
 from persistor import kernels
 from persistor._tools.machine import processor_name, processors
-from persistor.experiment import Experiment, ModelSpec, TrainingSpec
+from persistor.experiment import Experiment, TrainingSpec, cell_name
 from persistor.kernels.doctor import engine_here
-from persistor.model import Architecture
-from persistor.model.architecture import ARCHITECTURES
 from persistor.paper.budgets import budget
-from persistor.tasks import KINDS, TASKS
+from persistor.tasks import KINDS, TASKS, Task
 
 PACKAGES = ("persistor", "jax", "jaxlib")
 THREADS = ("NPROC", "PERSISTOR_THREADS")  # of XLA, and of the native kernels
@@ -114,25 +112,26 @@ def _duration(result: dict[str, Any], found: dict[str, Any]) -> str:
 def command(experiment: Experiment) -> str:
     """The command that repeats an experiment: `persistor train` with what is not its default.
 
-    A few experiments have settings that are no option of it; those are described to Python.
+    A few experiments have settings that are no option of it; those are described to Python. Of a
+    task or a cell that is not registered, only the program that has it can repeat the run.
     """
-    task, cells = experiment.task, experiment.model.cells
-    if KINDS.get(task.name) is not type(task) or not all(isinstance(cell, str) for cell in cells):
-        return "no command: its task or cell is not part of persistor"
+    named = all(isinstance(cell, str) for cell in experiment.model.cells)
+    if experiment.task.name not in KINDS or not named:
+        return "its own program: its task or its cell is not registered"
     if not _has_options(experiment):
         return _in_python(experiment)
-    words = [*_task_options(task), *_options(experiment)]
+    words = [*_task_options(experiment.task), *_options(experiment)]
     return shlex.join(["persistor", "train", *words])
 
 
 def _options(experiment: Experiment) -> list[str]:
-    """The options that differ from the defaults (`Experiment.of`)."""
+    """The options of model, training and seed that differ from the defaults."""
     model, training = experiment.model, experiment.training
-    usual = budget(experiment.task.name)
+    usual, known = budget(experiment.task.name), model.known_options()
     searches = usual.search and not model.architecture.starts
-    given = {  # an option: what it is, what it is by default
-        "cell": (",".join(map(str, model.cells)), "cmru"),
-        **_cell_options(model),
+    given: dict[str, tuple[Any, Any]] = {  # an option: what it is, what it is by default
+        "cell": (",".join(map(cell_name, model.cells)), "cmru"),
+        **{name: (value, known[name].default) for name, value in model.options},
         "anneal": (training.anneal, False),
         "state": (model.state_size, usual.state_size),
         "blocks": (model.blocks, usual.blocks),
@@ -147,37 +146,22 @@ def _options(experiment: Experiment) -> list[str]:
     words: list[str] = []
     for name, (value, default) in given.items():
         if value != default:
-            words += [f"--{name}"] if value is True else [f"--{name}", _word(value)]
-    return [*words, *_reading(model.architecture)]
-
-
-def _cell_options(model: ModelSpec) -> dict[str, tuple[Any, Any]]:
-    """The options of the cells: what they are, what they are by default."""
-    values = {**dict(model.options), **dict(model.architecture.starts)}
-    return {
-        name.replace("_", "-"): (values.get(name, option.default), option.default)
-        for name, option in model.known_options().items()
-    }
-
-
-def _reading(architecture: Architecture) -> list[str]:
-    """The architecture by its name, or by what is changed in the paper's."""
-    if architecture.name in ARCHITECTURES:
-        return [] if architecture.name == "paper" else ["--architecture", architecture.name]
-    plain = replace(architecture, encoding=None, starts=())
-    return ["--set", *(f"{name}={_word(value)}" for name, value in plain.to_json().items())]
+            option = "--" + name.replace("_", "-")
+            words += [option] if value is True else [option, _word(value)]
+    points = model.architecture.to_json()
+    points.pop("encoding", None)
+    changes = [f"{name}={_word(value)}" for name, value in points.items()]
+    return [*words, *(["--set", *changes] if changes else [])]
 
 
 def _word(value: Any) -> str:
     """A value as it is typed: 1, not 1.0, but every digit that counts."""
-    if isinstance(value, bool):
-        return str(value).lower()
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _task_options(task: Any) -> list[str]:
+def _task_options(task: Task) -> list[str]:
     """The task by its name, or where its data lie; its length if that is not the usual one."""
-    words = [task.name] if task.name in TASKS else ["--data", task.path]
+    words = [task.name] if task.name in TASKS else ["--data", vars(task)["path"]]
     usual = type(task).length
     return words if task.length == usual else [*words, "--length", str(task.length)]
 
@@ -190,7 +174,7 @@ def _has_options(experiment: Experiment) -> bool:
     if task.name not in TASKS:
         return spec == plain
     options = ("length", "version")  # the version of the data is that of the data which are there
-    given = {name: getattr(task, name) for name in options if name in vars(task)}
+    given = {name: value for name, value in vars(task).items() if name in options}
     return spec == plain and task == replace(type(task)(), **given)
 
 
@@ -198,6 +182,7 @@ def _in_python(experiment: Experiment) -> str:
     """A command that trains the experiment from its description."""
     code = (
         "import json; from persistor import Experiment, train; "
-        f"train(Experiment.from_json(json.loads({json.dumps(experiment.to_json())!r})))"
+        f"description = json.loads('''{json.dumps(experiment.to_json())}'''); "
+        "train(Experiment.from_json(description))"
     )
     return shlex.join(["python", "-c", code])
