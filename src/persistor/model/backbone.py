@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
-from persistor.cells.epsilon import Cumulative, Epsilon
+from persistor.cells.epsilon import Cumulative
 from persistor.model.architecture import PAPER, Architecture
 from persistor.model.block import Block
 from persistor.nn.layers import MLP, LayerNorm, Linear, check_size
@@ -256,7 +257,7 @@ def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float
     return (count[..., None] if count.ndim else count).astype(y.dtype)
 
 
-def _epsilons(model: Backbone) -> list[Epsilon]:
+def _epsilons(model: Backbone) -> list[Any]:
     """The epsilon of every cell that has one."""
     cells = [block.cell for block in model.blocks]
     return [cell.epsilon for cell in cells if isinstance(cell, Cumulative)]
