@@ -1,5 +1,7 @@
-"""Code in the README and the docs runs as it is written."""
+"""Code in the README, in the docs and in research/ runs as it is written."""
 
+import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -51,3 +53,26 @@ def test_shell_blocks_run(page, code, tmp_path):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+SCRIPTS = sorted((ROOT / "research").glob("*.py"))
+SHORT = {
+    "parity_search": ["--tries", "1", "--cells", "cmru", "--starts", "poised"],
+}
+
+
+def test_every_script_has_a_short_call():
+    assert {path.stem for path in SCRIPTS} == set(SHORT)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_runs_and_records(path, tmp_path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    out = tmp_path / "out.jsonl"
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        script.main([*SHORT[path.stem], "--out", str(out)])
+    (record,) = map(json.loads, out.read_text().splitlines())
+    assert record["tries"] == 1
+    assert record["perfect"] in (0, 1)
