@@ -321,7 +321,8 @@ def test_vmap_over_models_and_twice_and_of_gradients():
     def gradients(name):
         one = eqx.filter_grad(lambda cell, x: loss(cell, x, name))
         over_x = eqx.filter_vmap(one, in_axes=(None, 0))
-        return eqx.filter_vmap(eqx.filter_vmap(over_x, in_axes=(None, 0)), in_axes=(0, None))
+        over_cells = eqx.filter_vmap(over_x, in_axes=(None, 0))
+        return eqx.filter_vmap(over_cells, in_axes=(eqx.if_array(0), None))
 
     found, expected = gradients("native")(cells, x), gradients("sequential")(cells, x)
     assert found.scale.shape == (3, 2, 7, 4)
@@ -404,7 +405,7 @@ def test_a_cell_without_a_kernel_just_works(key):
 
 @needs_library
 def test_one_choice_is_for_recurrence_norm_and_glu_and_a_change_traces_anew(key):
-    model = Backbone(3, 2, (CELLS["cmru"](8, 4, key=key),), width=8, encoding=4, key=key)
+    model = Backbone(3, 2, (CELLS["cmru"](8, 4, key=key),), width=8, key=key)
     x = jnp.asarray(normal(0, (2, 6, 3)))
     run = jax.jit(lambda x: model(Dense(x))[0])
     texts = {}
