@@ -22,7 +22,7 @@ import optax
 
 from persistor import Experiment
 from persistor.training import Trainer
-from persistor.training.loop import State
+from persistor.training.loop import Checkpoint
 
 ALIKE, BIASES = {"thresholds": "constant"}, {"readout_bias": 1.0}
 STARTS: dict[str, dict[str, object]] = {
@@ -53,7 +53,7 @@ def perfect_tries(experiment: Experiment, tries: int) -> int:
         params = jax.tree.map(jnp.copy, params)
         schedule = optax.ScaleByScheduleState(jnp.asarray(LEARNING_RATE_OF, jnp.int32))
         memory = optax.tree.set(trainer.optimiser.init(params), ScaleByScheduleState=schedule)
-        state = State(params, memory, jnp.asarray(64 * number, jnp.int32))
+        state = Checkpoint(params, memory, jnp.asarray(64 * number, jnp.int32))
         state, _ = trainer.advance(state, 64)
         perfect += trainer.validate(state)[1] == 1.0
     return perfect

@@ -58,7 +58,7 @@ def test_a_small_split_has_buckets_that_are_not_empty(count):
 
 
 def test_what_is_cut_off_is_padding(model):
-    split, table = ragged(), model.encode_positions(LONGEST)
+    split, encoding = ragged(), model.encode_positions(LONGEST)
 
     @eqx.filter_jit
     def both(model, indices):
@@ -66,10 +66,10 @@ def test_what_is_cut_off_is_padding(model):
         batch = split.at(indices)
 
         def whole(model):
-            return model(batch.inputs, lengths=batch.lengths, table=table)[0]
+            return model(batch.inputs, lengths=batch.lengths, encoding=encoding)[0]
 
         def cut(model):
-            return predict(model, split, batch, table)
+            return predict(model, split, batch, encoding)
 
         gradient = eqx.filter_grad(lambda model, f: jnp.sin(f(model)).sum())
         return [(f(model), gradient(model, f)) for f in (cut, whole)]

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from persistor import CELLS, CMRU, AlphaCMRU, Ladder, PersistorError, PositiveCMRU
-from persistor.cells.ladder import checked_levels
+from persistor.cells.epsilon import EPSILON
+from persistor.cells.ladder import LEVELS
 from persistor.kernels.engine import engine
 from persistor.nn.sequence import Dense
 from persistor.recurrence.unroll import ENGINES
 
 NAMES = sorted(CELLS)
-CUMULATIVE = ("cmru", "alpha-cmru", "positive-cmru")
 WIDTH = 6
 shapes = st.sampled_from([(1, 1), (1, 7), (3, 2), (4, 17)])  # few, for each one compiles anew
 sizes = st.builds(lambda shape, seed: (*shape, seed), shapes, st.integers(0, 2**16))
@@ -24,13 +24,14 @@ sizes = st.builds(lambda shape, seed: (*shape, seed), shapes, st.integers(0, 2**
 
 def test_registry_is_not_empty_and_has_an_oracle_each():
     assert len(NAMES) >= 5
-    assert set(NAMES) == set(oracle.STEPS)
+    assert set(oracle.STEPS) <= set(NAMES)
+    assert len(oracle.STEPS) >= 7  # a new cell may have one; those that we ship do
 
 
 def make(name, state, seed, epsilon=0.7):
     """A cell whose biases and scales are not at their special starting values."""
     key, bias, scale = jax.random.split(jax.random.key(seed), 3)
-    kwargs = {"epsilon": epsilon} if name in CUMULATIVE else {}
+    kwargs = {"epsilon": epsilon} if EPSILON in CELLS[name].options else {}
     cell = CELLS[name](WIDTH, state, key=key, **kwargs)
     if cell.project.bias is not None:
         b = 0.5 * jax.random.normal(bias, cell.project.bias.shape)
@@ -62,7 +63,7 @@ def trees_close(a, b, tolerance=2e-4):
     jax.tree.map(lambda x, y: close(x, y, tolerance), a, b)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(oracle.STEPS))
 @given(sizes)
 def test_matches_the_oracle(name, size):
     state, steps, seed = size
@@ -257,7 +258,7 @@ def test_gradients_pass_the_ends_of_a_ladder(key):
 @pytest.mark.parametrize("levels", [0, -3, 2.5, float("nan"), float("inf")])
 def test_levels_that_no_ladder_has_are_refused(levels):
     with pytest.raises(PersistorError, match="whole number, at least 1"):
-        checked_levels(levels)
+        LEVELS.checked(levels)
 
 
 def test_quantised_states_stay_on_their_lattice(key):

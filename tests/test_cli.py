@@ -1,20 +1,18 @@
 """The command line as its users meet it: results on stdout, one line for a mistake."""
 
 import json
-import shutil
 import subprocess
 import sys
 import time
 from importlib.metadata import version
-from pathlib import Path
 
 import jax
 import pytest
+from committed import committed, unpack
 
 from persistor.cli import main
 from persistor.cli.train import Train
 
-RESULTS = Path(__file__).parents[1] / "results"
 SMALL = ["--width", "16", "--state", "3", "--batch", "8"]
 TRAIN = ["train", "copy-first-discrete", "--length", "10", "--steps", "70", *SMALL]
 
@@ -144,8 +142,7 @@ def test_a_deployable_ladder(capsys):
 
 
 def test_reproduce_compare_and_figure_read_what_is_there(capsys, tmp_path):
-    (done,) = RESULTS.glob("copy-first-discrete-L1000-cmru-eps1-d4-r1-seed0-*")
-    shutil.copytree(done, tmp_path / "runs" / done.name)
+    unpack(committed("copy-first-discrete-L1000-cmru-eps1-d4-r1-seed0-"), tmp_path / "runs")
     row = ["copy-first-discrete", "--only", "cell=cmru", "length=1000"]
     assert call("reproduce", *row, "--seeds", 1, "--json") == 0
     (repeated,) = json.loads(capsys.readouterr().out)["tables"]

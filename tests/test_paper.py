@@ -4,12 +4,12 @@ import csv
 import dataclasses
 import json
 import re
-import shutil
 from importlib.resources import files
 from pathlib import Path
 
 import latex
 import pytest
+from committed import RESULTS, committed, unpack
 
 from persistor import PersistorError
 from persistor.paper import budgets
@@ -19,7 +19,6 @@ from persistor.reproduction.outcomes import Outcome, find_outcomes
 from persistor.reproduction.plan import experiment_of, plan
 from persistor.tasks import KINDS, TASKS, KWSDigits
 
-RESULTS = Path(__file__).parents[1] / "results"
 SOURCES = sorted((Path(__file__).parents[2] / "shared" / "paper").glob("*.txt"))
 
 
@@ -307,8 +306,8 @@ EDITS = {
     ("file", "edit"), [(file, edit) for file, edits in EDITS.items() for edit in edits]
 )
 def test_a_result_edited_by_hand_is_reported_and_left_out(file, edit, tmp_path):
-    (source,) = RESULTS.glob("copy-first-discrete-L1000-cmru-eps1-d4-*")
-    copy = shutil.copytree(source, tmp_path / source.name)
+    source = committed("copy-first-discrete-L1000-cmru-eps1-d4-")
+    copy = unpack(source, tmp_path)
     assert len(find_outcomes(tmp_path)[0]) == 1
     value = json.loads((copy / file).read_text())
     edit(value)

@@ -11,13 +11,6 @@ FILES = sorted(
 )
 # Of the machine, not of persistor: replaced to try its moods.
 OUTSIDE = ("time", "os", "sys", "socket", "urllib", "http", "shutil.which", "importlib.util")
-# To be freed of their replacements by those who write them now.
-PENDING = {
-    "research/parity_readings.py",
-    "research/readings.py",
-    "tests/test_kernels.py",
-    "tests/test_results.py",
-}
 
 
 def imported_modules(tree):
@@ -69,8 +62,6 @@ def is_outside(name):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_nothing_of_persistor_is_replaced(path):
     wrong = [name for name in replaced(ast.parse(path.read_text())) if not is_outside(name)]
-    if wrong and str(path.relative_to(ROOT)) in PENDING:
-        pytest.xfail(f"replaces {wrong}")
     assert wrong == []
 
 

@@ -11,6 +11,7 @@ from test_training import SHORT, files
 
 from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, train
 from persistor.cells import CELLS
+from persistor.cli.options import CELL_OPTIONS
 from persistor.cli.train import Train
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
 from persistor.training import Trainer
@@ -161,7 +162,7 @@ def test_searches_that_make_no_sense_are_refused(changes, message):
         ({"task": "parity"}, True),
         ({"task": "parity", "cell": "lru"}, True),
         ({"task": "parity", "search": "off"}, False),
-        ({"task": "parity", "hold": 2.0}, False),
+        ({"task": "parity", "options": CELL_OPTIONS(hold=2.0)}, False),
         ({"task": "parity", "deployable": True}, False),
         ({"task": "copy-first-discrete"}, False),
         ({"task": "copy-first-discrete", "search": "on"}, True),
@@ -174,6 +175,6 @@ def test_parity_searches_unless_told_otherwise(options, searches):
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", ["cmru", "alpha-cmru"])
 def test_one_unit_learns_parity_in_1500_steps(tmp_path, cell):
-    options = {"task": "parity", "cell": cell, "epsilon": -1.0, "state": 1, "steps": 1500}
-    result = train(Run.create(Train(**options).experiment(), tmp_path))
+    asked = Train("parity", cell=cell, options=CELL_OPTIONS(epsilon=-1.0), state=1, steps=1500)
+    result = train(Run.create(asked.experiment(), tmp_path))
     assert result["test"] == {"accuracy": 1.0}

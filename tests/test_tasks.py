@@ -21,6 +21,7 @@ from persistor import (
     train,
 )
 from persistor.data import shakespeare
+from persistor.paper.budgets import BUDGETS
 from persistor.tasks import KINDS, Batch, Task, computed
 from persistor.tasks.task import SPLITS, Classification, split_key
 
@@ -132,7 +133,7 @@ class Votes(eqx.Module):
 def test_a_task_of_your_own_trains_without_being_registered(tmp_path):
     task = Majority().with_length(5)
     assert (task, task.name) == (Majority(5), "Majority")
-    model = ModelSpec(("cmru",), state=2, width=8)
+    model = ModelSpec(("cmru",), state_size=2, width=8)
     run = Run.create(Experiment(task, model, TrainingSpec(steps=3, batch=4)), tmp_path)
     assert run.path.name.startswith("Majority-L5-cmru-")
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -184,7 +185,8 @@ def test_shapes_and_scores(name, small):
 def test_splits_differ_and_have_the_papers_sizes(name, small):
     task = small(name)
     splits = {s: task.split(s) for s in SPLITS}
-    assert tuple(splits[s].size for s in SPLITS) == SIZES[name]
+    if name in BUDGETS:  # a task of the paper
+        assert tuple(splits[s].size for s in SPLITS) == SIZES[name]
     index = jnp.arange(6, dtype=jnp.int32)
     batches = [splits[s].at(index) for s in SPLITS]
     contents = [np.asarray(b.inputs.dense()[..., :20, :]).tobytes() for b in batches]

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -16,15 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from committed import RESULTS
 
 from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, train
 from persistor._tools.files import write_atomically
 from persistor.model.file import read_arrays, write_arrays
+from persistor.reproduction.archive import Archive
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
 from persistor.training import Trainer
 from persistor.training.schedule import annealed_epsilon, learning_rate
 
-RESULTS = Path(__file__).parents[1] / "results"
 SMALL = ModelSpec(("cmru",), state_size=3, width=16, encoding=16)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
 
@@ -38,7 +38,7 @@ def experiment(**changes):
 def files(run):
     """The bytes that matter, without the times."""
     progress = [{k: v for k, v in line.items() if k != "seconds"} for line in run.progress()]
-    result = {k: v for k, v in run.result.items() if k != "seconds"}
+    result = {k: v for k, v in run.result.items() if k not in ("seconds", "provenance")}
     params, _ = read_arrays(run.best, eqx.filter(run.model(), eqx.is_array), run.experiment.hash)
     leaves = [np.asarray(x).tobytes() for x in jax.tree.leaves(params)]
     return progress, result, leaves
@@ -286,10 +286,11 @@ for wrong in (lambda: ModelSpec(state_size=1.5), lambda: TrainingSpec(steps=10.0
 def test_only_ladders_have_levels():
     """So that runs of all other cells keep the names that they had."""
     assert "levels" not in experiment().to_json()["model"]
-    done = list(RESULTS.glob("*/experiment.json"))
+    done, problems = Archive(RESULTS).read()
     assert len(done) > 5
-    for path in done:
-        assert Experiment.from_json(json.loads(path.read_text())).name == path.parent.name
+    assert problems == []
+    for record in done:
+        assert record.experiment.name == record.name
     assert ModelSpec(("ladder",)) == ModelSpec(("ladder",), levels=4)
     assert [
         getattr(block.cell, "levels", None)

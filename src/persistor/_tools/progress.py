@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
+@runtime_checkable
 class Leg(Protocol):
     """What a training run says of itself after every leg."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from persistor._tools.machine import processor_name
 from persistor.kernels.doctor import examine
 
 
@@ -86,14 +87,9 @@ def by_turns(contenders: Mapping[str, Callable[[], Any]], scale: Scale) -> dict[
 def machine() -> dict[str, Any]:
     """Where the numbers come from: processor, cores, engine, and how busy it was."""
     found = examine()
-    try:
-        with open("/proc/cpuinfo") as lines:
-            names = {line.split(":")[1].strip() for line in lines if line.startswith("model name")}
-    except OSError:
-        names = set()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return {
-        "processor": " and ".join(sorted(names)) or found["machine"],
+        "processor": processor_name(),
         "cores": found["cores"],
         "engine": found["engine"],
         "jax": found["jax"],

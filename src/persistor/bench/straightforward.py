@@ -19,7 +19,7 @@ from persistor.nn.positions import sinusoid
 from persistor.nn.sequence import Dense
 from persistor.recurrence.unroll import Engine
 from persistor.training.evaluation import sampled_indices
-from persistor.training.loop import State, Trainer
+from persistor.training.loop import Checkpoint, Trainer
 
 
 def norm(layer: LayerNorm, x: Float[Array, "b t m"]) -> Float[Array, "b t m"]:
@@ -85,7 +85,7 @@ def training_step(trainer: Trainer, fold: Engine):
         return trainer.objective.loss(outputs, batch.targets).mean()
 
     @jax.jit
-    def step(state: State) -> State:
+    def step(state: Checkpoint) -> Checkpoint:
         gradients = jax.grad(loss)(state.params, state.step)
         updates, memory = trainer.optimiser.update(
             gradients,
@@ -93,6 +93,6 @@ def training_step(trainer: Trainer, fold: Engine):
             state.params,  # pyright: ignore[reportArgumentType]
         )
         params = optax.apply_updates(state.params, updates)  # pyright: ignore[reportArgumentType]
-        return State(params, memory, state.step + 1)  # pyright: ignore[reportArgumentType]
+        return Checkpoint(params, memory, state.step + 1)  # pyright: ignore[reportArgumentType]
 
     return step

@@ -14,6 +14,7 @@ from persistor.cli.about import Bench, Demo, Doctor, List
 from persistor.cli.data import Data
 from persistor.cli.hardware import Hardware
 from persistor.cli.reproduce import Compare, DrawFigure, Report, Reproduce
+from persistor.cli.results import Results
 from persistor.cli.train import Evaluate, Inspect, Sample, Train
 
 COMMANDS = {
@@ -26,6 +27,7 @@ COMMANDS = {
     "compare": Compare,
     "figure": DrawFigure,
     "report": Report,
+    "results": Results,
     "hardware": Hardware,
     "list": List,
     "doctor": Doctor,

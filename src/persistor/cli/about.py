@@ -16,7 +16,7 @@ from persistor.cli.shared import Json, Runs
 
 @dataclass(frozen=True)
 class List:
-    """Show the cells, the tasks with the paper's budgets, and your runs."""
+    """Show the cells, the tasks with the paper's budgets, the architectures, and your runs."""
 
     runs: Runs = None
     json: Json = False
@@ -24,7 +24,9 @@ class List:
     def run(self) -> int:
         """List everything."""
         from persistor.cells import CELLS
+        from persistor.model import ARCHITECTURES
         from persistor.paper.budgets import budget
+        from persistor.reproduction.archive import RUNS, Archive
         from persistor.tasks import TASKS
         from persistor.training import Run, runs_folder
 
@@ -33,6 +35,7 @@ class List:
             name: {"summary": kind.summary, "steps": budget(name).steps}
             for name, kind in TASKS.items()
         }
+        readings = {name: value.to_json() for name, value in ARCHITECTURES.items()}
         folder = runs_folder(self.runs)
         runs, damaged = {}, {}
         for path in sorted(description.parent for description in folder.glob("*/experiment.json")):
@@ -40,8 +43,13 @@ class List:
                 runs[path.name] = (Run.open(path).result or {}).get("test")
             except PersistorError as error:
                 damaged[path.name] = str(error)
+        archived, unread = Archive(folder).read()
+        runs |= {record.name: record.result.get("test") for record in archived}
+        runs = dict(sorted(runs.items()))
+        damaged |= {RUNS: "; ".join(unread)} if unread else {}
         if self.json:
-            print(json.dumps({"cells": cells, "tasks": tasks, "runs": runs, "damaged": damaged}))
+            known = {"cells": cells, "tasks": tasks, "architectures": readings}
+            print(json.dumps({**known, "runs": runs, "damaged": damaged}))
             return 0
         print("cells")
         for name, text in cells.items():
@@ -49,6 +57,10 @@ class List:
         print("tasks")
         for name, facts in tasks.items():
             print(f"  {name:20} {facts['summary']} ({facts['steps']:,} steps)")
+        print("architectures")
+        for name, points in readings.items():
+            changes = " ".join(f"{key}={value}" for key, value in points.items())
+            print(f"  {name:20} {changes or 'our reading of the paper; the default'}")
         print(f"runs in {folder}")
         for name, test in runs.items():
             outcome = (

@@ -11,7 +11,10 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from persistor._tools.errors import PersistorError
+from persistor.cli.options import assignments
 from persistor.cli.shared import (
+    ArchitectureName,
+    Changes,
     DataDir,
     Json,
     Runs,
@@ -53,6 +56,8 @@ class Reproduce:
     seeds: Annotated[int, arg(help="Seeds of every entry, from 0.")] = 5
     budget: Annotated[str, arg(help="full, or a share of the paper's steps such as 0.05.")] = "full"
     only: Only = ()
+    architecture: ArchitectureName = "paper"
+    set: Changes = ()
     workers: Annotated[
         int | None,
         arg(
@@ -82,9 +87,18 @@ class Reproduce:
 
         chosen = choose(self.names, self.only)
         budget = share_of_steps(self.budget)
-        work = plan(chosen, self.seeds, budget)
+        reading = chosen_architecture(self.architecture, self.set)
+        work = plan(chosen, self.seeds, budget, reading)
         failures, stopped = self._train(work, folder)
-        show_comparisons(chosen, folder, self.format, self.json, budget=budget, seeds=self.seeds)
+        show_comparisons(
+            chosen,
+            folder,
+            self.format,
+            self.json,
+            budget=budget,
+            seeds=self.seeds,
+            architecture=reading,
+        )
         for name, reason in failures.items():
             print(f"failed: {name}: {reason}", file=sys.stderr)
         if stopped:
@@ -156,7 +170,10 @@ class Reproduce:
 class Compare:
     """Show ours beside the paper's numbers, from runs that are there; nothing is trained.
 
-    Example: persistor compare parity --runs results --format markdown
+    Examples:
+
+      persistor compare parity --runs results --format markdown
+      persistor compare parity --runs results --provenance
     """
 
     names: Annotated[
@@ -168,6 +185,15 @@ class Compare:
         ),
     ] = ()
     only: Only = ()
+    architecture: ArchitectureName = "paper"
+    set: Changes = ()
+    provenance: Annotated[
+        bool,
+        arg(
+            help="Also say where each value comes from: versions, engine, processor, seconds, and "
+            "the command that repeats the run."
+        ),
+    ] = False
     runs: Runs = None
     format: Format = "text"
     json: Json = False
@@ -180,7 +206,13 @@ class Compare:
 
         chosen = choose(self.names or tuple(tables()), self.only)
         show_comparisons(
-            chosen, runs_folder(self.runs), self.format, self.json, empty=bool(self.names)
+            chosen,
+            runs_folder(self.runs),
+            self.format,
+            self.json,
+            empty=bool(self.names),
+            architecture=chosen_architecture(self.architecture, self.set),
+            origins=self.provenance,
         )
         return 0
 
@@ -270,6 +302,13 @@ def share_of_steps(budget: str) -> float:
     return share
 
 
+def chosen_architecture(name: str, changes: tuple[str, ...]):
+    """The reading of the paper that the options stand for."""
+    from persistor.model.architecture import architecture_named
+
+    return architecture_named(name).but(assignments(changes))
+
+
 def show_comparisons(
     chosen: Any,
     folder: Path,
@@ -279,18 +318,36 @@ def show_comparisons(
     budget: float | None = None,
     seeds: int | None = None,
     empty: bool = True,
+    architecture: Any = None,
+    origins: bool = False,
 ) -> None:
     """Print tables beside the paper's; runs that are not to be trusted are named."""
-    from persistor.reproduction.comparison import FORMATS, compare
+    from persistor.model import PAPER
+    from persistor.reproduction.comparison import FORMATS, compare, provenance
     from persistor.reproduction.outcomes import find_outcomes
 
     outcomes, problems = find_outcomes(folder)
     outcomes = [o for o in outcomes if seeds is None or o.experiment.seed < seeds]
-    compared = [compare(table, outcomes, budget=budget) for table in chosen]
+    compared = [
+        compare(table, outcomes, budget=budget, architecture=architecture or PAPER)
+        for table in chosen
+    ]
     shown = [c for c in compared if empty or any(entry.values for entry in c.entries)]
     if as_json:
-        print(json.dumps({"tables": [c.to_json() for c in shown]}))
+        extra = [{"provenance": provenance(c)} if origins else {} for c in shown]
+        tables = [{**c.to_json(), **more} for c, more in zip(shown, extra, strict=True)]
+        print(json.dumps({"tables": tables}))
     else:
-        print("\n\n".join(map(FORMATS[format], shown)) or f"no run of the paper's in {folder}")
+        texts = [
+            FORMATS[format](c) + (_origins(provenance(c), format) if origins else "") for c in shown
+        ]
+        print("\n\n".join(texts) or f"no run of the paper's in {folder}")
     for problem in problems:
         print(problem, file=sys.stderr)
+
+
+def _origins(found: dict[str, dict[str, str]], format: str) -> str:
+    """Where values come from, a line each, to stand under their table."""
+    start = {"text": "\n  ", "markdown": "\n- ", "latex": "\n% "}[format]
+    lines = [f"{label}: {origin}" for label, runs in found.items() for origin in runs.values()]
+    return ("\n" if format == "markdown" else "") + "".join(start + line for line in lines)

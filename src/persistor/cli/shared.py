@@ -24,6 +24,16 @@ DataDir = Annotated[
 Length = Annotated[
     int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
 ]
+ArchitectureName = Annotated[
+    str, arg(help="Which reading of the paper's open points: `persistor list` names them.")
+]
+Changes = Annotated[
+    tuple[str, ...],
+    arg(
+        metavar="KEY=VALUE",
+        help="Other values for points of the architecture, such as norm=first base=100.",
+    ),
+]
 Where = Annotated[
     Positional[Path], arg(metavar="RUN", help="A run folder, or its name below the runs folder.")
 ]

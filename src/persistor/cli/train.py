@@ -14,6 +14,8 @@ from tyro.conf import Positional, arg
 from persistor._tools.errors import PersistorError
 from persistor.cli.options import CELL_OPTIONS, CellOptions, assignments, given_options
 from persistor.cli.shared import (
+    ArchitectureName,
+    Changes,
     DataDir,
     Json,
     Length,
@@ -103,17 +105,8 @@ class Train:
             "again from other weights. auto is on for parity; off is the paper's protocol."
         ),
     ] = "auto"
-    architecture: Annotated[
-        str,
-        arg(help="Which reading of the paper's open points: `persistor list` names them."),
-    ] = "paper"
-    set: Annotated[
-        tuple[str, ...],
-        arg(
-            metavar="KEY=VALUE",
-            help="Other values for points of the architecture, such as norm=first base=100.",
-        ),
-    ] = ()
+    architecture: ArchitectureName = "paper"
+    set: Changes = ()
     remat: Annotated[
         bool, arg(help="Compute inner arrays twice instead of keeping them: less memory.")
     ] = False

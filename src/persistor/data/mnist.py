@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,8 @@ from numpy.typing import NDArray
 
 from persistor._tools.errors import PersistorError
 from persistor.data.dataset import DataSet, File
-from persistor.data.idx import read_idx
 
+UNSIGNED_BYTES = 8  # of the IDX format: a magic number, the sizes, then bytes
 _FROM = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 
 
@@ -68,3 +70,16 @@ def _read(
     if digits.max() > 9:
         raise PersistorError(f"{train_digits} holds {digits.max()}; a digit is 0 to 9")
     return np.concatenate(images).reshape(-1, 784), digits
+
+
+def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """The array of a gzipped IDX file, which must have this shape."""
+    try:
+        with gzip.open(path) as file:
+            content = file.read(4 + 4 * len(shape) + int(np.prod(shape)) + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise PersistorError(f"{path} is not a whole gzip file: {error}") from None
+    header = bytes([0, 0, UNSIGNED_BYTES, len(shape)]) + np.array(shape, ">u4").tobytes()
+    if content[: len(header)] != header or len(content) - len(header) != np.prod(shape):
+        raise PersistorError(f"{path} is not an IDX file of bytes of shape {shape}")
+    return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,7 +14,7 @@ import numpy as np
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
-from persistor.cells.epsilon import Cumulative, Epsilon
+from persistor.cells.epsilon import Cumulative
 from persistor.model.architecture import PAPER, Architecture
 from persistor.model.block import Block
 from persistor.nn.layers import MLP, LayerNorm, Linear, check_size
@@ -99,6 +101,8 @@ class Backbone(eqx.Module):
         key: Key,
     ):
         _check_sizes(inputs, outputs, cells, width)
+        if architecture.encoding == width:  # none means this: one model, one description
+            architecture = dataclasses.replace(architecture, encoding=None)
         encode, decode, *keys = jax.random.split(key, 2 + len(cells))
         norm = LayerNorm(width, architecture.norm_epsilon)
         of_decoder = outputs if architecture.decoder_hidden == "output" else width
@@ -247,17 +251,13 @@ class Backbone(eqx.Module):
         """The same model with every cumulative cell at this epsilon (which may be traced)."""
         return eqx.tree_at(_epsilons, self, [epsilon] * len(_epsilons(self)))
 
-    def trainable(self) -> Backbone:
-        """A filter for `equinox.partition`: true on what is learned, false on what is constant."""
-        return jax.tree.map(eqx.is_inexact_array, self)
-
 
 def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float[Array, "..."]:
     """A count, of all sequences or of each, as a factor of what has a last axis of features."""
     return (count[..., None] if count.ndim else count).astype(y.dtype)
 
 
-def _epsilons(model: Backbone) -> list[Epsilon]:
+def _epsilons(model: Backbone) -> list[Any]:
     """The epsilon of every cell that has one."""
     cells = [block.cell for block in model.blocks]
     return [cell.epsilon for cell in cells if isinstance(cell, Cumulative)]

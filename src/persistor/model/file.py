@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,10 +26,12 @@ from persistor._tools.files import write_atomically
 from persistor.cells import CELLS, Cell
 from persistor.model.architecture import PAPER
 from persistor.model.backbone import Backbone
+from persistor.nn.layers import check_size
 from persistor.nn.pooling import Pooling
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Backbone | Cell)
+SIZES = {"inputs", "outputs", "width", "input_size", "state_size"}
 HEADER = "persistor"  # the entry of a file's header that is ours
 Cells = Mapping[str, type[Cell]]
 
@@ -53,6 +56,7 @@ def load_model(
         description = metadata.get("model")
         if description is None:
             raise PersistorError(f"{path} has no description of its model; open its run folder")
+        _check_sizes(path, file, description)
         model = _blank(path, description, cells)
         if not isinstance(model, kind):
             raise PersistorError(f"{path} holds a {type(model).__name__}, not a {kind.__name__}")
@@ -69,7 +73,6 @@ def describe(model: Backbone | Cell) -> dict[str, Any]:
         "width": model.width,
         "pooling": str(model.pooling),
         "dropout": model.dropout,
-        "encoding": model.encoding_width,
         "architecture": model.architecture.to_json(),
         "cells": [_describe_cell(block.cell) for block in model.blocks],
     }
@@ -86,6 +89,16 @@ def _describe_cell(cell: Cell) -> dict[str, Any]:
 def is_static(field: dataclasses.Field) -> bool:
     """Whether a field of a module is no part of its pytree."""
     return bool(field.metadata.get("static", False))
+
+
+def _check_sizes(path: Path, file: Any, description: dict[str, Any]) -> None:
+    """Refuse sizes that the arrays of a file cannot have, before anything is built with them."""
+    elements = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    for part in (description, *description.get("cells", ())):
+        for name in SIZES & part.keys():
+            check_size(f"{path}: {name}", part[name])
+            if part[name] > elements:
+                raise PersistorError(f"{path}: {name} is {part[name]:,}; its arrays are smaller")
 
 
 def _blank(path: Path, description: dict[str, Any], cells: Cells) -> Backbone | Cell:
@@ -108,13 +121,12 @@ def _build_cell(description: dict[str, Any], cells: Cells) -> Cell:
 
 
 def _build_backbone(description: dict[str, Any], cells: Cells) -> Backbone:
-    changes = {**description["architecture"], "encoding": description["encoding"]}
     return Backbone(
         description["inputs"],
         description["outputs"],
         tuple(_build_cell(cell, cells) for cell in description["cells"]),
         width=description["width"],
-        architecture=PAPER.but(changes),
+        architecture=PAPER.but(description["architecture"]),
         pooling=Pooling(description["pooling"]),
         dropout=description["dropout"],
         key=_key(),

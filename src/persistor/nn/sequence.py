@@ -256,15 +256,11 @@ Sequence = Dense | Indexed
 
 def as_sequence(x: Sequence | Float[Array, "*b t m"] | np.ndarray, features: int) -> Sequence:
     """A sequence as it is, an array written out; the steps must have that many features."""
-    if isinstance(x, Indexed):
-        given = x.rows.shape[-1]
-    else:
-        x = x if isinstance(x, Dense) else Dense(jnp.asarray(x))
-        if x.values.ndim < 2:
-            raise PersistorError(
-                f"the inputs have shape {x.values.shape}; give (.., steps, {features})"
-            )
-        given = x.values.shape[-1]
+    if not isinstance(x, Dense | Indexed):
+        if x.ndim < 2:
+            raise PersistorError(f"the inputs have shape {x.shape}; give (.., steps, {features})")
+        x = Dense(jnp.asarray(x))
+    given = (x.rows if isinstance(x, Indexed) else x.values).shape[-1]
     if given != features:
         raise PersistorError(f"the inputs have {given} features a step; {features} are expected")
     return x

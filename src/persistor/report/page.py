@@ -14,7 +14,7 @@ from persistor.paper.tables import tables
 from persistor.report.states import as_text, watched
 from persistor.reproduction.comparison import COLUMNS, Comparison, compare, overall
 from persistor.reproduction.outcomes import find_outcomes
-from persistor.training import Run
+from persistor.reproduction.record import Record
 
 POINTS = 200  # of a learning curve, at most
 NO_WEIGHTS = (
@@ -29,7 +29,7 @@ def page(folder: Path, report: Callable[[int, int], None] = lambda done, total: 
     outcomes, problems = find_outcomes(folder)
     compared = [compare(part, outcomes) for part in tables().values()]
     measured = [c for c in compared if any(entry.values for entry in c.entries)]
-    curves = [_curve(Run.open(folder / outcome.experiment.name)) for outcome in outcomes]
+    curves = [_curve(outcome.record) for outcome in outcomes if outcome.record is not None]
     data = {"tables": [_plotted(c) for c in measured], "curves": curves, "states": states}
     facts = {"runs": f"{len(outcomes)} in {folder.name}", **examine(), "again": _command(folder)}
     return Template(_read("page.html")).substitute(
@@ -77,17 +77,16 @@ def _plotted(comparison: Comparison) -> dict[str, Any]:
     return {**comparison.to_json(), **size}
 
 
-def _curve(run: Run) -> dict[str, Any]:
+def _curve(record: Record) -> dict[str, Any]:
     """A run's validation metric over its steps, thinned out evenly."""
-    metric = run.experiment.task.objective.metric
-    lines = run.progress()
+    lines = record.progress()
     kept = lines[:: -(-len(lines) // POINTS)]
     kept = kept if kept[-1] is lines[-1] else [*kept, lines[-1]]
     return {
-        "run": run.path.name,
-        "metric": metric,
+        "run": record.name,
+        "metric": record.metric,
         "steps": [line["step"] for line in kept],
-        "values": [line[metric] for line in kept],
+        "values": [line[record.metric] for line in kept],
     }
 
 

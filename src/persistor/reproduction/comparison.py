@@ -12,10 +12,12 @@ from typing import Any
 from persistor._tools.errors import PersistorError
 from persistor.data import speech
 from persistor.experiment import Experiment
+from persistor.model import PAPER, Architecture
 from persistor.paper.tables import SEEDS, Published, Row, Table
 from persistor.reproduction.outcomes import Outcome, at_full_budget
 from persistor.reproduction.plan import experiment_of
 from persistor.tasks import TASKS
+from persistor.training.provenance import describe
 
 FEWEST_TESTED = 2_000  # examples in the smallest test set whose entries may be guesses
 GOOD = ("inside", "at chance", "better")  # verdicts that are no worse than the paper
@@ -29,6 +31,7 @@ class Entry:
     values: tuple[float, ...]
     budget: float | None  # share of the paper's steps; none where nothing was run
     version: str | None = None  # of the data, where it is not the paper's
+    outcomes: tuple[Outcome, ...] = ()  # that the values are of
 
     @property
     def ours(self) -> Published | None:
@@ -44,6 +47,7 @@ class Comparison:
 
     table: Table
     entries: tuple[Entry, ...]
+    architecture: Architecture = PAPER  # which reading of the paper ours is
 
     def verdict(self, entry: Entry) -> str:
         """Whether our mean lies in the paper's range, or on which side of it, to its digits.
@@ -129,7 +133,9 @@ class Comparison:
     def heading(self) -> str:
         """The title, and the unit."""
         unit = "%" if self.table.scale == 100 else "lower is better"
-        return f"{self.table.title} ({self.table.metric.replace('_', '-')}, {unit})"
+        metric = self.table.metric.replace("_", "-")
+        reading = "" if self.architecture == PAPER else f", architecture {self.architecture.name}"
+        return f"{self.table.title} ({metric}, {unit}{reading})"
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -158,7 +164,11 @@ COLUMNS = ["", "ours [min; max]", "n", "paper [min; max]", "difference", "mean i
 
 
 def compare(
-    table: Table, outcomes: Iterable[Outcome], *, budget: float | None = None
+    table: Table,
+    outcomes: Iterable[Outcome],
+    *,
+    budget: float | None = None,
+    architecture: Architecture = PAPER,
 ) -> Comparison:
     """A table with the outcomes that belong to it: of a given budget, else of each row's largest.
 
@@ -168,7 +178,8 @@ def compare(
     by_row: dict[Experiment, list[Outcome]] = {}
     for outcome in outcomes:
         by_row.setdefault(_as_published(outcome.experiment), []).append(outcome)
-    return Comparison(table, tuple(_entry(row, by_row, budget) for row in table.rows))
+    entries = tuple(_entry(row, by_row, budget, architecture) for row in table.rows)
+    return Comparison(table, entries, architecture)
 
 
 def _as_published(experiment: Experiment) -> Experiment:
@@ -179,12 +190,17 @@ def _as_published(experiment: Experiment) -> Experiment:
     return dataclasses.replace(at_full_budget(experiment), task=task, seed=0)
 
 
-def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | None) -> Entry:
+def _entry(
+    row: Row,
+    by_row: dict[Experiment, list[Outcome]],
+    budget: float | None,
+    architecture: Architecture,
+) -> Entry:
     try:
-        found = by_row.get(_as_published(experiment_of(row)), [])
+        experiment = experiment_of(row, architecture=architecture)
     except PersistorError:  # a task that is not registered
         return Entry(row, (), None)
-    full = experiment_of(row).training.steps
+    found, full = by_row.get(_as_published(experiment), []), experiment.training.steps
     if budget is not None:
         steps = experiment_of(row, budget=budget).training.steps
         found = [o for o in found if o.experiment.training.steps == steps]
@@ -200,7 +216,21 @@ def _entry(row: Row, by_row: dict[Experiment, list[Outcome]], budget: float | No
         tuple(o.value for o in chosen),
         steps / full,
         version if version not in ("", speech.PUBLISHED) else None,
+        tuple(chosen),
     )
+
+
+def provenance(comparison: Comparison) -> dict[str, dict[str, str]]:
+    """Where every measured value of a table comes from, by entry and by run."""
+    return {
+        comparison.table.label(entry.row): {
+            outcome.experiment.name: describe(outcome.experiment, outcome.record.result)
+            for outcome in entry.outcomes
+            if outcome.record is not None
+        }
+        for entry in comparison.entries
+        if entry.values
+    }
 
 
 def _kind(outcome: Outcome) -> tuple[int, str]:

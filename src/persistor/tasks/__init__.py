@@ -45,7 +45,7 @@ __all__ = [
     "own_task",
 ]
 
-_TASKS: tuple[type[Task], ...] = (
+REGISTERED: tuple[type[Task], ...] = (
     CopyFirstDiscrete,
     CopyFirstClean,
     CopyFirstNoisy,
@@ -65,6 +65,6 @@ _TASKS: tuple[type[Task], ...] = (
     KWSYes,
     KWSAll,
 )
-TASKS: dict[str, type[Task]] = {kind.name: kind for kind in _TASKS}
+TASKS: dict[str, type[Task]] = {kind.name: kind for kind in REGISTERED}
 # What the description of an experiment may name: also tasks on your own data.
 KINDS: dict[str, type[Task]] = TASKS | {kind.name: kind for kind in OWN_DATA}

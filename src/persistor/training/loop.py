@@ -27,13 +27,14 @@ from persistor.model.file import read_arrays, save, write_arrays
 from persistor.paper.budgets import budget
 from persistor.tasks import Split
 from persistor.training.evaluation import evaluate, length_of, predict, sampled_indices, scores_at
+from persistor.training.provenance import Stopwatch, provenance
 from persistor.training.run import Run, runs_folder
 from persistor.training.schedule import annealed_epsilon, learning_rate, optimiser
 
 SAVE_EVERY = 20.0  # seconds
 
 
-class State(eqx.Module):
+class Checkpoint(eqx.Module):
     """What training changes."""
 
     params: Backbone
@@ -77,12 +78,12 @@ class Trainer:
         self.key = jax.random.fold_in(jax.random.key(experiment.seed), 1)
         self.optimiser = optimiser(self.spec)
         model = experiment.build()
-        self.trainable = model.trainable()
+        self.trainable = jax.tree.map(eqx.is_inexact_array, model)
         self.blank, self.frozen = eqx.partition(model, self.trainable)
         self.encoding = model.encode_positions(length_of(self.train_split))
         self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
 
-    def start(self, step: int = 0) -> State:
+    def start(self, step: int = 0) -> Checkpoint:
         """The state before the first step; in a search, a new one at a later step.
 
         The schedule goes on where it was; what the optimiser remembers is forgotten.
@@ -92,7 +93,7 @@ class Trainer:
         schedule = optax.ScaleByScheduleState(jnp.asarray(step, jnp.int32))
         memory = self.optimiser.init(params)  # pyright: ignore[reportArgumentType]
         memory = optax.tree.set(memory, ScaleByScheduleState=schedule)
-        return State(params, memory, jnp.asarray(step, jnp.int32))
+        return Checkpoint(params, memory, jnp.asarray(step, jnp.int32))
 
     def epsilon(self, step: Int[Array, ""]) -> Float[Array, ""] | None:
         """Epsilon at a step, where it is annealed."""
@@ -112,7 +113,7 @@ class Trainer:
         outputs = predict(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
-    def _leg(self, given: tuple, state: State):
+    def _leg(self, given: tuple, state: Checkpoint):
         """Several steps; their mean loss. The state's memory is used again for the new one."""
         frozen, split, encoding, steps = given
 
@@ -123,18 +124,18 @@ class Trainer:
             )
             updates, opt = self.optimiser.update(grads, state.optimiser, state.params)  # pyright: ignore[reportArgumentType]
             params = optax.apply_updates(state.params, updates)  # pyright: ignore[reportArgumentType]
-            return State(params, opt, state.step + 1), total + loss  # pyright: ignore[reportArgumentType]
+            return Checkpoint(params, opt, state.step + 1), total + loss  # pyright: ignore[reportArgumentType]
 
         state, total = jax.lax.fori_loop(0, steps, advance, (state, jnp.zeros(())))
         return state, total / steps.astype(jnp.float32)
 
-    def advance(self, state: State, steps: int) -> tuple[State, float]:
+    def advance(self, state: Checkpoint, steps: int) -> tuple[Checkpoint, float]:
         """Train for some steps; the mean loss."""
         count = jnp.asarray(steps, jnp.int32)
         state, loss = self.leg((self.frozen, self.train_split, self.encoding, count), state)
         return state, float(loss)
 
-    def validate(self, state: State) -> tuple[Backbone, float]:
+    def validate(self, state: Checkpoint) -> tuple[Backbone, float]:
         """The model as it stands, and its metric on batches sampled from the validation set."""
         model = self.model(state.params, state.step, self.frozen)
         key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31 - 1), state.step)
@@ -176,18 +177,24 @@ def train(
     if run.result is not None:
         return run.result
     with run.locked():
+        began = time.monotonic()
         trainer = Trainer(run.experiment, remat=remat)
-        state, standing = _resume(run, trainer)
+        state, standing, stopwatch = _resume(run, trainer)
+        stopwatch.add("prepare", time.monotonic() - began)
+        compiled = False
         best: Backbone | None = None
         saved = time.monotonic()
         while not _over(standing, run.experiment):
             began = time.monotonic()
             spec = run.experiment.training
             steps = min(spec.evaluate_every, spec.steps - standing.step)
-            state, loss = trainer.advance(state, steps)
+            with stopwatch.phase("train" if compiled else "compile"):
+                state, loss = trainer.advance(state, steps)
             if not math.isfinite(loss):
                 raise PersistorError(_diverged(run, standing.step, steps))
-            model, metric = trainer.validate(state)
+            with stopwatch.phase("evaluate" if compiled else "compile"):
+                model, metric = trainer.validate(state)
+            compiled = True
             previous = standing
             standing = _judge(trainer, previous, steps, metric, time.monotonic() - began)
             if standing.best_step == standing.step:
@@ -203,23 +210,23 @@ def train(
             )
             stopping = should_stop()
             if stopping or time.monotonic() - saved > save_every or _over(standing, run.experiment):
-                _save(run, state, standing, best)
+                _save(run, state, standing, stopwatch, best)
                 best, saved = None, time.monotonic()
             if stopping:
                 return None
-        return _conclude(run, standing)
+        return _conclude(run, standing, stopwatch)
 
 
-def _resume(run: Run, trainer: Trainer) -> tuple[State, Standing]:
+def _resume(run: Run, trainer: Trainer) -> tuple[Checkpoint, Standing, Stopwatch]:
     """Where the run was left, or its start."""
     if not run.latest.exists():
         run.rewind(0)
-        return trainer.start(), Standing()
+        return trainer.start(), Standing(), Stopwatch()
     like = eqx.filter_eval_shape(trainer.start)
     state, metadata = read_arrays(run.latest, like, run.experiment.hash)
     standing = Standing(**metadata["standing"])
     run.rewind(standing.step)
-    return state, standing
+    return state, standing, Stopwatch.resumed(metadata.get("stopwatch"), standing.seconds)
 
 
 def _judge(
@@ -270,7 +277,9 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
     return line if epsilon is None else {**line, "epsilon": float(epsilon)}
 
 
-def _save(run: Run, state: State, standing: Standing, best: Backbone | None) -> None:
+def _save(
+    run: Run, state: Checkpoint, standing: Standing, stopwatch: Stopwatch, best: Backbone | None
+) -> None:
     """Save the best weights if they are new, then the state that knows of them.
 
     Killed in between, the run goes on from the older state and finds the same best again.
@@ -283,16 +292,21 @@ def _save(run: Run, state: State, standing: Standing, best: Backbone | None) -> 
             step=standing.best_step,
             metric=standing.best_metric,
         )
-    metadata = {"experiment": run.experiment.hash, "standing": asdict(standing)}
+    metadata = {
+        "experiment": run.experiment.hash,
+        "standing": asdict(standing),
+        "stopwatch": asdict(stopwatch),
+    }
     write_arrays(run.latest, state, metadata)
 
 
-def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
+def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, Any]:
     """Test the best weights and write the result."""
     task = run.experiment.task
     metric = task.objective.metric
     began = time.monotonic()
-    value = evaluate(run.model(), task.split("test"), task.objective)
+    with stopwatch.phase("test"):
+        value = evaluate(run.model(), task.split("test"), task.objective)
     result = {
         "experiment": run.experiment.to_json(),
         "run": run.path.name,
@@ -305,6 +319,7 @@ def _conclude(run: Run, standing: Standing) -> dict[str, Any]:
     }
     if run.experiment.training.search:
         result["restarts"] = standing.restarts
+    result["provenance"] = provenance(run.experiment, stopwatch)
     run.finish(result)
     return result
 

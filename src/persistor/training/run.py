@@ -131,11 +131,7 @@ class Run:
     def progress(self) -> list[dict[str, Any]]:
         """Every evaluation so far; a line torn by a crash is dropped."""
         path = self.path / "progress.jsonl"
-        lines = []
-        for line in path.read_text().splitlines() if path.exists() else []:
-            with contextlib.suppress(json.JSONDecodeError):
-                lines.append(json.loads(line))
-        return lines
+        return progress_lines(path.read_text() if path.exists() else "")
 
     def rewind(self, step: int) -> None:
         """Drop progress beyond a step: it will be computed again."""
@@ -158,3 +154,12 @@ class Run:
             except OSError:
                 raise PersistorError(f"{self.path} is being trained by another process") from None
             yield
+
+
+def progress_lines(text: str) -> list[dict[str, Any]]:
+    """The evaluations in the text of progress.jsonl; a line torn by a crash is dropped."""
+    lines = []
+    for line in text.splitlines():
+        with contextlib.suppress(json.JSONDecodeError):
+            lines.append(json.loads(line))
+    return lines

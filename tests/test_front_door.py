@@ -1,0 +1,336 @@
+"""What a program of one's own uses: experiments, training, models on disk, plain arrays, errors."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import persistor
+from persistor import (
+    ARCHITECTURES,
+    CELLS,
+    CMRU,
+    PAPER,
+    TASKS,
+    AlphaCMRU,
+    Backbone,
+    Cell,
+    Experiment,
+    Ladder,
+    Linear,
+    MinGRU,
+    ModelSpec,
+    Option,
+    PersistorError,
+    Pooling,
+    PositiveCMRU,
+    Run,
+    TrainingSpec,
+    train,
+)
+from persistor.cli import COMMANDS, main
+from persistor.recurrence.transition import Affine
+from persistor.tasks import CopyFirstDiscrete, Parity
+from persistor.tasks.task import Task
+
+CUMULATIVE = (CMRU, AlphaCMRU, PositiveCMRU)
+
+
+@pytest.fixture(autouse=True)
+def as_users_have_it():
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+call = eqx.filter_jit(lambda model, x: model(x))
+
+
+def asked(*arguments):
+    """The experiment that a command line stands for."""
+    import tyro
+
+    return tyro.cli(COMMANDS["train"], args=list(arguments)).experiment()
+
+
+SAME = [  # a command line, and the same in Python
+    (["smnist", "--cell", "cmru"], ("smnist", {"cell": "cmru"})),
+    (["parity", "--epsilon", "-1"], ("parity", {"epsilon": -1.0})),
+    (["parity", "--search", "off", "--hold", "2"], ("parity", {"search": False, "hold": 2.0})),
+    (["parity", "--hold", "2"], (Parity(), {"hold": 2})),
+    (["copy-first-noisy", "--cell", "mingru,cmru", "--blocks", "4", "--state", "16"],
+     ("copy-first-noisy", {"cell": (MinGRU, "cmru"), "blocks": 4, "state_size": 16})),
+    (["copy-first-discrete", "--length", "20", "--deployable", "--mismatch", "0.13"],
+     (CopyFirstDiscrete(20), {"deployable": True, "mismatch": 0.13})),
+    (["copy-first-discrete", "--length", "20", "--deployable", "--levels", "3"],
+     ("copy-first-discrete", {"length": 20, "deployable": True, "levels": 3})),
+    (["smnist", "--tiny", "--anneal", "--cell", "alpha-cmru", "--scales", "one"],
+     ("smnist", {"tiny": True, "anneal": True, "cell": AlphaCMRU, "scales": "one"})),
+    (["smnist", "--architecture", "norm-first", "--set", "base=100", "hold=3"],
+     ("smnist", {"architecture": "norm-first", "changes": {"base": 100, "hold": 3}})),
+    (["smnist", "--encoding", "64", "--learn-epsilon", "--seed", "3", "--steps", "99"],
+     ("smnist", {"encoding": 64, "learn_epsilon": True, "seed": 3, "steps": 99})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "python"), SAME, ids=[" ".join(a) for a, _ in SAME])
+def test_python_and_the_command_line_mean_the_same_run(arguments, python):
+    task, options = python
+    assert asked(*arguments).name == Experiment.of(task, **options).name
+
+
+@pytest.mark.parametrize("name", sorted(set(TASKS) - {"kws-digits", "kws-yes", "kws-all"}))
+def test_on_every_task_the_defaults_are_the_same(name):
+    assert asked(name) == Experiment.of(name)
+
+
+def test_the_folder_that_train_makes_has_the_name_of_the_experiment(tmp_path, capsys):
+    short = ["--tiny", "--steps", "2", "--batch", "2", "--search", "off", "--runs", str(tmp_path)]
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "parity", *short])
+    experiment = Experiment.of("parity", tiny=True, steps=2, batch=2, search=False)
+    assert [path.name for path in tmp_path.iterdir()] == [experiment.name]
+    assert str(tmp_path / experiment.name) in capsys.readouterr().out
+
+
+@dataclass(frozen=True)
+class Echo(Task):
+    """A task that is not registered."""
+
+    length: int = 5
+    summary: ClassVar[str] = "the first symbol"
+    inputs: ClassVar[int] = 15
+    outputs: ClassVar[int] = 15
+    objective = CopyFirstDiscrete.objective
+    pooling = Pooling.LAST
+    chance: ClassVar[float] = 1 / 15
+
+    def split(self, name):
+        return CopyFirstDiscrete(self.length).split(name)
+
+
+class Leaky(Cell):
+    """A cell that is not registered, with an option of its own."""
+
+    options: ClassVar = (Option("rate", 0.5, "How fast it forgets.", 0.0, 1.0, word="rate"),)
+    project: Linear
+    rate: float = eqx.field(static=True)
+    state_size: int = eqx.field(static=True)
+
+    def __init__(self, input_size, state_size, *, rate=0.5, key):
+        self.project = Linear(input_size, state_size, key=key)
+        self.rate = rate
+        self.state_size = state_size
+
+    def gate(self, p):
+        return Affine(jnp.full_like(p, 1 - self.rate), self.rate * p)
+
+
+def test_a_task_and_a_cell_of_ones_own_train_without_being_registered(tmp_path):
+    """Stopped, continued, finished, and opened again."""
+    training = TrainingSpec(steps=6, batch=4, evaluate_every=2, valid_batches=1)
+    experiment = Experiment(Echo(), ModelSpec((Leaky,), 3, width=8, rate=0.25), training)
+    assert experiment.name.startswith("Echo-L5-Leaky-rate0.25-d3-r1-seed0-")
+    assert train(experiment, runs=tmp_path, should_stop=lambda: True) is None
+    result = train(experiment, runs=tmp_path)
+    assert result is not None
+    assert result["steps"] == 6
+    assert train(experiment, runs=tmp_path) == result
+    own = {**CELLS, "Leaky": Leaky}
+    model = persistor.load(experiment.name, runs=tmp_path, cells=own)
+    assert isinstance(model.blocks[0].cell, Leaky)
+    assert model.blocks[0].cell.rate == 0.25
+    again = Experiment.from_json(experiment.to_json(), tasks={"Echo": Echo}, cells=own)
+    assert again.hash == experiment.hash
+    with pytest.raises(PersistorError, match="unknown cell 'Leaky'"):
+        persistor.load(tmp_path / experiment.name)
+    with pytest.raises(PersistorError, match="unknown task 'Echo'"):
+        Run.open(tmp_path / experiment.name)
+
+
+KEY = jax.random.key(1)
+
+
+def hybrid(architecture):
+    cells = (MinGRU(8, 2, longest=30.0, key=KEY), CMRU(8, 5, epsilon=-1.0, key=KEY))
+    return Backbone(8, 2, cells, width=8, architecture=architecture, pooling=Pooling.MEAN, key=KEY)
+
+
+MODELS = {
+    **{name: lambda kind=kind: kind(8, 3, key=KEY) for name, kind in CELLS.items()},
+    "epsilon by unit": lambda: CMRU(8, 3, epsilon=(0.1, -0.5, 1.0), key=KEY),
+    "learned epsilon": lambda: CMRU(8, 3, epsilon=0.3, learn_epsilon=True, key=KEY),
+    "ladder of 7": lambda: Ladder(8, 3, levels=7, mismatch=0.1, key=KEY),
+    **{f"hybrid {name}": lambda a=a: hybrid(a) for name, a in ARCHITECTURES.items()},
+    "no positions": lambda: hybrid(PAPER.but({"encoding": 0})),
+}
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_any_model_goes_to_one_file_and_back(make, tmp_path):
+    model = make()
+    path = tmp_path / "model.safetensors"
+    persistor.save(model, path)
+    back = persistor.load(path, type(model))
+    assert jax.tree.structure(back) == jax.tree.structure(model)
+    assert all(jax.tree.leaves(jax.tree.map(lambda a, b: np.array_equal(a, b), model, back)))
+    learned = [eqx.filter(m, eqx.is_inexact_array) for m in (model, back)]
+    assert jax.tree.structure(learned[0]) == jax.tree.structure(learned[1])
+    x = jax.random.normal(jax.random.key(2), (2, 6, 8))
+    np.testing.assert_array_equal(call(model, x)[0], call(back, x)[0])
+
+
+def test_weights_of_before_models_described_themselves_still_open(tmp_path):
+    """A run whose files have no description, and epsilon among the arrays."""
+    training = TrainingSpec(steps=2, batch=2, valid_batches=1)
+    model = ModelSpec(("cmru",), 2, width=8, epsilon=-1.0)
+    experiment = Experiment(CopyFirstDiscrete(4), model, training)
+    train(experiment, runs=tmp_path)
+    run = Run.create(experiment, tmp_path)
+    described = persistor.load(run.path)
+    arrays = load_file(run.best)
+    arrays[".blocks[0].cell.epsilon"] = np.array(-1.0, np.float32)
+    save_file(arrays, run.best, {"persistor": json.dumps({"experiment": experiment.hash})})
+    for old in (persistor.load(run.path), run.model()):
+        assert old.blocks[0].cell.epsilon == -1.0
+        assert eqx.tree_equal(old, described)
+
+
+def test_a_model_file_needs_no_run_and_says_what_it_is(tmp_path):
+    experiment = Experiment.of("parity", tiny=True, steps=2, batch=2, search=False)
+    train(experiment, runs=tmp_path)
+    best = tmp_path / experiment.name / "best.safetensors"
+    with safe_open(best, "numpy") as file:
+        header = json.loads(file.metadata()["persistor"])
+    assert header["model"]["cells"][0]["cell"] == "cmru"
+    moved = tmp_path / "elsewhere.safetensors"
+    moved.write_bytes(best.read_bytes())
+    x = jnp.ones((1, 7, 1))
+    one, two = persistor.load(moved), persistor.load(experiment.name, runs=tmp_path)
+    np.testing.assert_array_equal(call(one, x)[0], call(two, x)[0])
+
+
+def damaged(tmp_path, change):
+    path = tmp_path / "cell.safetensors"
+    persistor.save(CMRU(8, 3, key=jax.random.key(0)), path)
+    with safe_open(path, "numpy") as file:
+        header = json.loads(file.metadata()["persistor"])
+    arrays = load_file(path)
+    change(header, arrays)
+    save_file(arrays, path, {"persistor": json.dumps(header)})
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda h, a: h["model"].update(state_size=10**12), "its arrays are smaller"),
+        (lambda h, a: h["model"].update(state_size="3"), "whole number"),
+        (lambda h, a: h["model"].update(cell="gru"), "unknown cell 'gru'"),
+        (lambda h, a: h["model"].update(surprise=1), "damaged"),
+        (lambda h, a: h["model"].pop("input_size"), "damaged"),
+        (lambda h, a: h.pop("model"), "no description"),
+        (lambda h, a: a.pop(".scale"), "different model"),
+        (lambda h, a: a.update(more=np.zeros(1)), "different model"),
+        (lambda h, a: a.update({".scale": np.zeros(4, np.float32)}), "shape"),
+        (lambda h, a: a.update({".scale": np.zeros(3, np.int32)}), "int32"),
+    ],
+)
+def test_damaged_and_foreign_files_are_refused(change, says, tmp_path):
+    with pytest.raises(PersistorError, match=says) as caught:
+        persistor.load(damaged(tmp_path, change), CMRU)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_another_kind_or_none_at_all_is_refused(tmp_path):
+    path = tmp_path / "cell.safetensors"
+    persistor.save(CMRU(8, 3, key=jax.random.key(0)), path)
+    with pytest.raises(PersistorError, match="holds a CMRU, not a Backbone"):
+        persistor.load(path)
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(PersistorError, match="damaged"):
+        persistor.load(path)
+    with pytest.raises(PersistorError, match="neither a run nor a model file"):
+        persistor.load("nowhere")
+
+
+@pytest.mark.parametrize("kind", CUMULATIVE)
+def test_epsilon_is_a_constant_unless_it_is_to_be_learned(kind):
+    def trained(cell):
+        optimiser = optax.adamw(0.1, weight_decay=0.1)
+        parts = eqx.partition(cell, eqx.is_inexact_array)
+        loss = lambda params: eqx.combine(params, parts[1])(x)[0].sum()  # noqa: E731
+        updates, _ = optimiser.update(jax.grad(loss)(parts[0]), optimiser.init(parts[0]), parts[0])
+        return eqx.combine(eqx.apply_updates(parts[0], updates), parts[1])
+
+    x = jax.random.normal(jax.random.key(0), (20, 8))
+    key = jax.random.key(1)
+    assert trained(kind(8, 3, epsilon=0.5, key=key)).epsilon == 0.5
+    assert trained(kind(8, 3, epsilon=(0.5, 0.1, 1.0), key=key)).epsilon == (0.5, 0.1, 1.0)
+    moved = trained(kind(8, 3, epsilon=0.5, learn_epsilon=True, key=key)).epsilon
+    assert moved.shape == (3,)
+    assert not np.any(np.isclose(moved, 0.5))
+
+
+def test_plain_arrays_are_welcome():
+    key = jax.random.key(0)
+    cell = CMRU(4, 3, key=key)
+    model = Backbone(4, 2, (CMRU(8, 3, key=key),), width=8, key=key)
+    x = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32)
+    for module in (cell, model):
+        np.testing.assert_array_equal(module(x)[0], module(jnp.asarray(x))[0])
+        assert module.initial_state((2,)) is not None
+    y, _ = model.step(x[:, 0], model.initial_state((2,)))
+    assert y.shape == (2, 2)
+    assert (cell.input_size, cell.state_size) == (4, 3)
+
+
+MISTAKES = [
+    (lambda: CMRU(0, 4, key=KEY), "at least 1"),
+    (lambda: CMRU(4, -1, key=KEY), "at least 1"),
+    (lambda: CMRU(4, 3, epsilon=2.0, key=KEY), r"in \[-1, 1\]"),
+    (lambda: CMRU(4, 3, hold=-1.0, key=KEY), "at least 0"),
+    (lambda: CMRU(4, 3, key=KEY)(np.zeros((5, 6), np.float32)), "6 features a step; 4 are"),
+    (lambda: CMRU(4, 3, key=KEY)(np.zeros(4, np.float32)), r"give \(.., steps, 4\)"),
+    (lambda: Backbone(2, 2, (), key=KEY), "at least one"),
+    (lambda: Backbone(2, 2, (CMRU(4, 3, key=KEY),), width=8, key=KEY), "width 4, but .* 8"),
+    (lambda: Backbone(0, 2, (CMRU(8, 3, key=KEY),), width=8, key=KEY), "inputs is 0"),
+    (lambda: Experiment.of("smnits"), "did you mean smnist"),
+    (lambda: Experiment.of("smnist", cell="cmur"), "did you mean cmru"),
+    (lambda: Experiment.of("smnist", cell="lru", epsilon=0.5), "does not apply to lru; use"),
+    (lambda: Experiment.of("smnist", epsylon=0.5), "did you mean epsilon"),
+    (lambda: Experiment.of("smnist", state_size=0), "at least 1"),
+    (lambda: Experiment.of("smnist", steps=0), "at least 1"),
+    (lambda: Experiment.of("smnist", seed=-1), "seed is -1"),
+    (lambda: Experiment.of("smnist", length=5), "no single length"),
+    (lambda: Experiment.of("parity", length=5), "no single length"),
+    (lambda: Experiment.of("smnist", deployable=True, cell="cmru"), "leave those out"),
+    (lambda: Experiment.of("smnist", anneal=True, epsilon=0.5), "leave epsilon out"),
+    (lambda: Experiment.of("smnist", anneal=True, learn_epsilon=True), "cannot be learned"),
+    (lambda: Experiment.of("copy-first-clean", search=True), "right or wrong"),
+    (lambda: ModelSpec(()), "at least one"),
+    (lambda: Run.open(Path("nowhere")), "not a run folder"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "says"), MISTAKES, ids=[says for _, says in MISTAKES])
+def test_a_mistake_in_python_gets_the_same_one_line_as_on_the_command_line(mistake, says):
+    with pytest.raises(PersistorError, match=says) as caught:
+        mistake()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_options_on_the_command_line_are_those_that_cells_declare():
+    from persistor.cli.options import CELL_OPTIONS
+
+    declared = {option.name for kind in CELLS.values() for option in kind.options}
+    assert set(CELL_OPTIONS.__dataclass_fields__) == declared
+    assert len(declared) >= 6
