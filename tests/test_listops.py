@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_data import real
+from on_this_machine import real
 
 from persistor import PersistorError
 from persistor.data import listops_grammar as listops

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
-from real_data import real
+from on_this_machine import real
 
 from persistor import PersistorError
 from persistor.data.mfcc import mfcc, one_second, read_sound

@@ -110,7 +110,9 @@ def test_own_data_are_named_by_their_place(tmp_path):
 
 def test_what_has_no_option_is_described_to_python(tmp_path):
     quick = TrainingSpec(steps=4, batch=2, evaluate_every=4, valid_batches=1, learning_rate=0.01)
-    experiment = Experiment(CopyFirstDiscrete(5), SMALL, quick)
+    text = tmp_path / "lines.txt"  # its alphabet has what must be quoted
+    text.write_text("'to be'\n\"or not to be\"\\\n" * 40)
+    experiment = Experiment(own_task(text).with_length(5), SMALL, quick)
     program, *words = shlex.split(command(experiment))
     assert program == "python"
     subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)

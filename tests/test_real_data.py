@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from real_data import FOLDERS
+from on_this_machine import FOLDERS
 
 from persistor import TASKS
 from persistor.data import DATASETS, READERS, cifar10, imdb, mnist, shakespeare, speech

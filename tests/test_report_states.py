@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from browser import in_browser, opened
+from on_this_machine import in_browser, opened
 
 from persistor import Experiment, ModelSpec
 from persistor.analysis.examples import spread

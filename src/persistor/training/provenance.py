@@ -182,7 +182,6 @@ def _in_python(experiment: Experiment) -> str:
     """A command that trains the experiment from its description."""
     code = (
         "import json; from persistor import Experiment, train; "
-        f"description = json.loads('''{json.dumps(experiment.to_json())}'''); "
-        "train(Experiment.from_json(description))"
+        f"train(Experiment.from_json(json.loads({json.dumps(experiment.to_json())!r})))"
     )
     return shlex.join(["python", "-c", code])

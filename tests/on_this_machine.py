@@ -1,7 +1,9 @@
-"""Chromium without a window, where it is installed."""
+"""What is on this machine or not: Chromium, and real data."""
 
+import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +22,19 @@ def opened(page, folder):
     )
     assert "CONSOLE" not in done.stderr
     return done.stdout
+
+
+# Where real data may lie: $PERSISTOR_DATA, or ../shared/data beside the checkout.
+FOLDERS = [
+    Path(os.environ.get("PERSISTOR_DATA", "")),
+    Path(__file__).parents[2] / "shared" / "data",
+]
+
+
+def real(*names):
+    """The first file of these names that is there; else the test is skipped, and says why."""
+    for folder in FOLDERS:
+        for name in names:
+            if (folder / name).is_file():
+                return folder / name
+    pytest.skip(f"{names[0]} is not here: set PERSISTOR_DATA to a folder that has it")
