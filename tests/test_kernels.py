@@ -321,7 +321,8 @@ def test_vmap_over_models_and_twice_and_of_gradients():
     def gradients(name):
         one = eqx.filter_grad(lambda cell, x: loss(cell, x, name))
         over_x = eqx.filter_vmap(one, in_axes=(None, 0))
-        return eqx.filter_vmap(eqx.filter_vmap(over_x, in_axes=(None, 0)), in_axes=(0, None))
+        over_cells = eqx.filter_vmap(over_x, in_axes=(None, 0))
+        return eqx.filter_vmap(over_cells, in_axes=(eqx.if_array(0), None))
 
     found, expected = gradients("native")(cells, x), gradients("sequential")(cells, x)
     assert found.scale.shape == (3, 2, 7, 4)
@@ -385,8 +386,10 @@ def test_wrong_shapes_are_errors(without_annotations):
         native(cell, x, cell.initial_state((2,)), True, lengths=jnp.zeros(3, jnp.int32))
     with pytest.raises(PersistorError, match="resets: the shape"):
         native(cell, x, cell.initial_state((2,)), True, resets=jnp.zeros((2, 6), bool))
-    with pytest.raises(PersistorError, match="projections: the shape"):
-        native(cell, Dense(x.values[..., :7]), cell.initial_state((2,)), True)
+    with pytest.raises(Exception, match="wrong projections"):  # how many there are, C++ knows
+        jax.block_until_ready(
+            native(cell, Dense(x.values[..., :7]), cell.initial_state((2,)), True)
+        )
 
 
 class Plain(CELLS["cmru"]):
@@ -404,7 +407,7 @@ def test_a_cell_without_a_kernel_just_works(key):
 
 @needs_library
 def test_one_choice_is_for_recurrence_norm_and_glu_and_a_change_traces_anew(key):
-    model = Backbone(3, 2, (CELLS["cmru"](8, 4, key=key),), width=8, encoding=4, key=key)
+    model = Backbone(3, 2, (CELLS["cmru"](8, 4, key=key),), width=8, key=key)
     x = jnp.asarray(normal(0, (2, 6, 3)))
     run = jax.jit(lambda x: model(Dense(x))[0])
     texts = {}

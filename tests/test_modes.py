@@ -58,7 +58,7 @@ def backbone():
     """Predictions of a network, as a function of its weights."""
     one, two = jax.random.split(jax.random.key(0))
     cells = (CELLS["cmru"](8, D, key=one),)
-    model = Backbone(2, 3, cells, width=8, encoding=4, pooling=Pooling.MEAN, key=two)
+    model = Backbone(2, 3, cells, width=8, pooling=Pooling.MEAN, key=two)
     x = Dense(normal(0, B, T, 2))
     floats, rest = eqx.partition(model, eqx.is_inexact_array)
     arrays, structure = jax.tree.flatten(floats)
