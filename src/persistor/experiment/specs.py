@@ -130,8 +130,7 @@ class ModelSpec:
             if option is EPSILON and annealed:
                 word = "annealed"
             shown += [] if word is None else [word]
-        name = self.architecture.name
-        return [*map(cell_name, self.cells), *shown, *([] if name == "paper" else [name])]
+        return [*map(cell_name, self.cells), *shown, *self.architecture.words]
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values. What says nothing is left out, so that earlier names stay."""

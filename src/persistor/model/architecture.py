@@ -14,6 +14,8 @@ from persistor.cells import CELLS
 from persistor.nn.layers import EPSILON, LinearStart, MLPGate
 from persistor.nn.positions import BASE
 
+SHOWN = 3  # points of an architecture in the name of a run, at most
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -94,12 +96,21 @@ class Architecture:
 
     @property
     def name(self) -> str:
-        """Its name in `ARCHITECTURES`, or `changed`; neither width nor starts of cells count."""
-        plain = dataclasses.replace(self, encoding=None, starts=())
-        for name, value in ARCHITECTURES.items():
-            if self == value or plain == dataclasses.replace(value, encoding=None):
-                return name
-        return "changed"
+        """Its name in `ARCHITECTURES`, or what it changes."""
+        named = (name for name, value in ARCHITECTURES.items() if value == self)
+        return next(named, " ".join(f"{k}={v}" for k, v in self.to_json().items()))
+
+    @property
+    def words(self) -> list[str]:
+        """How it shows in the name of a run: by what it changes, whatever is named later.
+
+        Its starts show as options of the cells do, and a width of the encoding never did.
+        """
+        starts = dict(self.starts)
+        points = {k: v for k, v in self.to_json().items() if k not in starts and k != "encoding"}
+        if len(points) > SHOWN:
+            return [f"{len(points)}changes"]
+        return [f"{name.replace('_', '')}-{_word(value)}" for name, value in points.items()]
 
     def to_json(self) -> dict[str, Any]:
         """What differs from `PAPER`, as plain values; starts by their names."""
@@ -113,6 +124,13 @@ def architecture_named(name: str) -> Architecture:
     if name not in ARCHITECTURES:
         raise unknown("architecture", name, ARCHITECTURES)
     return ARCHITECTURES[name]
+
+
+def _word(value: Value) -> str:
+    """A value in the name of a run."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 @functools.cache
