@@ -250,7 +250,8 @@ def test_cmru_equals_the_oracle():
         return jnp.sum(states * weights), states
 
     given_ = (c, threshold, scale, epsilon, h)
-    gradients, states = jax.grad(number, argnums=range(5), has_aux=True)(*given_)
+    arrays = map(jnp.asarray, given_)
+    gradients, states = jax.grad(number, argnums=range(5), has_aux=True)(*arrays)
     wide = [x.astype(np.float64) for x in (*given_, weights)]
     assert_same((states, *gradients), oracle_cmru(*wide), rtol=2e-5)
 

@@ -140,7 +140,7 @@ def test_two_linear_maps_are_one(key):
 
 @pytest.mark.parametrize("rows", [1, 40], ids=["apart", "composed"])
 def test_an_encoder_that_composes_its_maps_is_the_same_function(rows, key):
-    layer = Residual(3, 16, dropout=0.0, key=key)
+    layer = Residual(3, 16, hidden=64, key=key)
     x = normal(0, (rows, 3))
 
     def plainly(layer, x):
