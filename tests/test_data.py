@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from persistor.data.idx import read_idx
 from publishers import MAKERS, cifar_batches, idx, npz, publish, reviews, tar
 
 from persistor import TASKS, PersistorError
 from persistor.data import DATASETS, READERS, cifar10, data_folder, fetch, imdb, mnist, speech
 from persistor.data.contents import contents
 from persistor.data.dataset import DataSet, File
+from persistor.data.mnist import read_idx
 from persistor.data.prepared import prepared, read_arrays
 from persistor.data.workers import silent
 

@@ -8,7 +8,7 @@ import pytest
 from persistor import Experiment, ModelSpec
 from persistor._tools.errors import PersistorError
 from persistor.cells import CELLS, Ladder, PositiveCMRU
-from persistor.cells.analog import CircuitCell
+from persistor.cells.analog import AnalogCell
 from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks import CopyFirstDiscrete
 
@@ -63,7 +63,7 @@ def test_a_shifted_candidate_is_shifted_thresholds(kind):
 @pytest.mark.parametrize("name", sorted(CELLS))
 def test_it_acts_in_training_alone(name):
     """A model with a key meets it, one without does not; other cells never do."""
-    own = {"mismatch": 0.5, "noise": 0.5} if issubclass(CELLS[name], CircuitCell) else {}
+    own = {"mismatch": 0.5, "noise": 0.5} if issubclass(CELLS[name], AnalogCell) else {}
     spec = ModelSpec((name,), state_size=3, width=8, encoding=0, **own)
     experiment = Experiment(CopyFirstDiscrete(6), spec)
     model, batch = experiment.build(), experiment.task.split("test").at(jnp.arange(8))

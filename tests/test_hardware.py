@@ -16,7 +16,7 @@ from persistor._tools.errors import PersistorError
 from persistor.cells import CELLS, PositiveCMRU
 from persistor.cli import main
 from persistor.hardware import behaviour, chips, measure, spice
-from persistor.hardware.circuit import Bistable, Ladder, Size, Sizes, Trim
+from persistor.hardware.circuit import Bistable, LadderCircuit, Size, Sizes, Trim
 from persistor.hardware.deployment import Deployment
 from persistor.hardware.equivalence import verify
 from persistor.hardware.mapping import Layer, Unit, to_cell, to_currents
@@ -219,9 +219,9 @@ BREAKS = {
     "input_margin": Design(Bistable(), inputs=np.full(10, 0.351)),
     "weight_range": Design(Bistable(), layer=one_unit((1.0,))),
     "weight_grid": Design(Bistable(), layer=one_unit((0.0012,)), features=np.full((3, 1), 9.0)),
-    "ladder_hold": Design(Bistable(), ladder=Ladder(up=0.6)),
-    "ladder_drive": Design(Bistable(), ladder=Ladder(up=0.36)),
-    "ladder_period": Design(Bistable(), period=1e-3, ladder=Ladder()),
+    "ladder_hold": Design(Bistable(), ladder=LadderCircuit(up=0.6)),
+    "ladder_drive": Design(Bistable(), ladder=LadderCircuit(up=0.36)),
+    "ladder_period": Design(Bistable(), period=1e-3, ladder=LadderCircuit()),
 }
 
 
@@ -229,7 +229,7 @@ def test_every_rule_is_kept_by_the_standard_circuits():
     far = np.array([0.0, 0.25, 0.5])
     layer, features = one_unit((0.05, -0.05)), np.ones((3, 2))
     found = check(Design(Bistable(), inputs=far, layer=layer, features=features))
-    found += check(Design(Ladder().cell, ladder=Ladder()))
+    found += check(Design(LadderCircuit().cell, ladder=LadderCircuit()))
     assert all(finding.holds for finding in found)
     assert {rule.__name__ for rule in RULES} == set(BREAKS)
 
@@ -279,7 +279,7 @@ def test_chips_have_the_spread_they_are_drawn_with():
 
 
 def test_a_ladder_behaves_as_driven_and_mismatch_costs_yield():
-    ladder = Ladder()
+    ladder = LadderCircuit()
     pieces = measure.climb(ladder)
     chip = behaviour.make_chips(jax.random.key(0), ladder.cell, 1, ladder.levels, NOTHING)
     times, levels = behaviour.run_ladders(ladder, chip, pieces)
@@ -330,7 +330,7 @@ def test_a_cell_retains_for_ten_seconds(bench):
 
 @in_spice
 def test_a_ladder_sets_holds_resets_and_holds(bench):
-    ladder = Ladder(levels=4)
+    ladder = LadderCircuit(levels=4)
     report, traces = measure.run_ladder(ladder, measure.climb(ladder), bench)
     assert report.levels[::2] == measure.targets(ladder) == [0, 3, 1, 4, 0]
     np.testing.assert_allclose(report.outputs[::2], [0, 1.5, 0.5, 2.0, 0], atol=0.05)

@@ -204,7 +204,7 @@ def test_a_model_with_a_compact_encoding_is_the_same(inputs):
     @eqx.filter_jit
     @eqx.filter_value_and_grad(has_aux=True)
     def loss(model, table):
-        outputs, _ = model(inputs, table=table)
+        outputs, _ = model(inputs, encoding=table)
         return jnp.square(outputs).mean(), outputs
 
     (_, plain), plain_grads = loss(model, None)

@@ -55,14 +55,14 @@ def recurrence(scale: Scale) -> Iterator[Measurement]:
     for name, kind in CELLS.items():
         if kind.kernel is None:
             continue
-        cell = kind(8, d, key=jax.random.key(0))  # pyright: ignore[reportCallIssue]
+        cell = kind(8, d, key=jax.random.key(0))
         p = cell.project.weight.shape[1]
         values = np.random.default_rng(0).normal(size=(b, t, p)).astype(np.float32)
         yield from _engines(
             f"{name}, dense ({b}, {t}, {d})", cell, Dense(jnp.asarray(values)), scale
         )
     for d, k in ((32, 256), (4, 16)):
-        cell = CELLS["cmru"](8, d, key=jax.random.key(0))  # pyright: ignore[reportCallIssue]
+        cell = CELLS["cmru"](8, d, key=jax.random.key(0))
         yield from _engines(
             f"cmru, {k} values ({b}, {t}, {d})", cell, _indexed(b, t, 2 * d, k), scale, every=False
         )
@@ -109,7 +109,7 @@ def peers(scale: Scale) -> Iterator[Measurement]:
     b, t, m = scale(64), scale(784), 64
     x = np.random.default_rng(0).normal(size=(b, t, m)).astype(np.float32)
     for peer, (name, make) in PEERS.items():
-        cell = CELLS[name](m, m, key=jax.random.key(0))  # pyright: ignore[reportCallIssue]
+        cell = CELLS[name](m, m, key=jax.random.key(0))
         what = f"{name} layer ({b}, {t}, {m})"
         try:
             contenders = {"ours": _layer(cell, x), "peer": make(x, m)}

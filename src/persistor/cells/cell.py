@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -43,6 +43,10 @@ class Cell(eqx.Module):
     options: ClassVar[tuple[Option, ...]] = ()
     project: eqx.AbstractVar[Linear]
     state_size: eqx.AbstractVar[int]
+
+    if TYPE_CHECKING:  # what a checker may assume of any cell's class; each has its own
+
+        def __init__(self, input_size: int, state_size: int, *, key: Key, **options: Any): ...
 
     @property
     def input_size(self) -> int:
