@@ -15,12 +15,12 @@ UNSIGNED_BYTES = 8
 
 
 def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The array of a gzipped IDX file, which must have this shape."""
+    """The array in a gzipped IDX file; an error if it does not have this shape."""
     try:
         with gzip.open(path) as file:
             content = file.read(4 + 4 * len(shape) + int(np.prod(shape)) + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise PersistorError(f"{path} is not a whole gzip file: {error}") from None
+        raise PersistorError(f"{path} is not a complete gzip file: {error}") from None
     header = bytes([0, 0, UNSIGNED_BYTES, len(shape)]) + np.array(shape, ">u4").tobytes()
     if content[: len(header)] != header or len(content) - len(header) != np.prod(shape):
         raise PersistorError(f"{path} is not an IDX file of bytes of shape {shape}")
