@@ -17,10 +17,10 @@ def draw_inspection(traces: list[BlockTrace], title: str, path: Path) -> None:
     """Draw the gates, states and gradient flow of every block over time."""
     figure = Figure(figsize=(13, 3.4 * len(traces)), layout="constrained")
     axes = figure.subplots(len(traces), 3, squeeze=False)
-    for row, trace in zip(axes, traces, strict=True):
-        updates = np.asarray(trace.updates).mean(0).T
-        states = np.real(np.asarray(trace.states))[:PICTURE_SEQUENCES]
-        flow = np.asarray(trace.flow).mean(0)
+    for row, block_trace in zip(axes, traces, strict=True):
+        updates = np.asarray(block_trace.updates).mean(0).T
+        states = np.real(np.asarray(block_trace.states))[:PICTURE_SEQUENCES]
+        flow = np.asarray(block_trace.flow).mean(0)
         picture = row[0].imshow(
             updates, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest"
         )

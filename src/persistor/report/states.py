@@ -103,7 +103,7 @@ def _example(
         "every": every,
         "inputs": [_numbers(line) for line in inputs[kept].T],
         "letters": [task.letters[i] for i in inputs[kept, 0]] if task.letters else None,
-        "blocks": [_block(trace, index, kept) for trace in traces],
+        "blocks": [_block(block_trace, index, kept) for block_trace in traces],
     }
 
 
@@ -112,10 +112,10 @@ def kept_steps(steps: int, every: int) -> NDArray[np.int64]:
     return np.unique([*range(0, steps, every), steps - 1])
 
 
-def _block(trace: BlockTrace, index: int, kept: NDArray[np.int64]) -> dict[str, Any]:
+def _block(block_trace: BlockTrace, index: int, kept: NDArray[np.int64]) -> dict[str, Any]:
     """The states of a block's first units. An update is marked at the next step that is shown."""
-    states = np.real(np.asarray(trace.states[index]))[kept, :UNITS]
-    updates = np.asarray(trace.updates[index])[: kept[-1] + 1, :UNITS]
+    states = np.real(np.asarray(block_trace.states[index]))[kept, :UNITS]
+    updates = np.asarray(block_trace.updates[index])[: kept[-1] + 1, :UNITS]
     since = np.logical_or.reduceat(updates, np.concatenate([[0], kept[:-1] + 1]))
     if not np.isfinite(states).all():
         raise PersistorError("its states are not finite")
