@@ -319,9 +319,9 @@ def test_list_and_check_tell_what_does_not_count(archive, run, capsys):
     value["result"]["test"]["accuracy"] = 0.75
     rewrite(archive, value)
     assert call("results", "list", *folder) == 0
-    assert "does not count: its line, or its curve" in capsys.readouterr().out
+    assert "does not count: its line or its curve" in capsys.readouterr().out
     assert call("results", "check", *folder) == 1
-    assert capsys.readouterr().out.startswith(f"{run.name}: its line, or its curve")
+    assert capsys.readouterr().out.startswith(f"{run.name}: its line or its curve")
     (archive.folder / "runs.jsonl").write_text("{\n")
     assert call("list", *folder) == 0
     assert "runs.jsonl  damaged: line 1" in capsys.readouterr().out

@@ -85,7 +85,7 @@ def test_train_evaluate_inspect_list(capsys, tmp_path):
         (["train", "parity", "--cell", "lru", "--epsilon", "0.5"], "does not apply"),
         (["train", "parity", "--levels", "4"], "use ladder"),
         (["train", "parity", "--deployable", "--levels", "0"], "at least 1"),
-        (["train", "parity", "--length", "10"], "leave --length out"),
+        (["train", "parity", "--length", "10"], "leave the length out"),
         (["train", "parity", "--anneal", "--cell", "lru"], "annealing needs"),
         (["train", "copy-first-discrete", "--length", "0"], "at least 1 step"),
         (["train", "copy-first-discrete", "--steps", "0"], "at least 1"),

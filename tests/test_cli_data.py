@@ -53,7 +53,7 @@ def test_another_folder(capsys, tmp_path):
         (["check", "smnist"], "train-images-idx3-ubyte.gz is not in"),
         (["check", "minst"], "did you mean mnist"),
         (["check", "parity"], "unknown data set"),
-        (["fetch", "shakespeare"], "take it from http"),
+        (["fetch", "shakespeare"], "download it from http"),
         (["show", "nothing"], "unknown task"),
         (["show", "parity", "--split", "all"], "unknown split"),
         (["show", "parity", "--examples", "0"], "at least 1"),

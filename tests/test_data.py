@@ -256,7 +256,7 @@ def test_nothing_of_an_archive_lands_on_the_disk(tmp_path):
     found = dict(contents(tmp_path / "x.tar", lambda name: name == "side.txt", 10))
     assert found == {"side.txt": b"hi"}
     assert [path.name for path in tmp_path.iterdir()] == ["x.tar"]
-    with pytest.raises(PersistorError, match="larger than 1 bytes"):
+    with pytest.raises(PersistorError, match="more than 1 bytes"):
         list(contents(tmp_path / "x.tar", lambda name: name == "side.txt", 1))
 
 
@@ -429,7 +429,7 @@ def test_no_network_and_no_such_file(publisher, folder):
 
 
 def test_what_has_no_checksum_is_not_fetched(folder):
-    with pytest.raises(PersistorError, match="take it from http"):
+    with pytest.raises(PersistorError, match="download it from http"):
         fetch(DATASETS["shakespeare"])
 
 
