@@ -127,23 +127,23 @@ def test_no_value_of_a_line_can_be_edited_unseen(archive, run):
 FORGERIES = [
     (lambda v: v["result"]["valid"].update(accuracy=0.999), "its curve disagree"),
     (lambda v: v["result"]["valid"].update(step=64), "its curve disagree"),
-    (lambda v: v["result"]["valid"].update(step=5), "not as it was written"),
+    (lambda v: v["result"]["valid"].update(step=5), "is damaged"),
     (lambda v: v["result"].update(steps=5), "its curve disagree"),
     (lambda v: v["result"]["test"].update(accuracy=1.5), "test accuracy is 1.5"),
     (lambda v: v["result"]["test"].update(accuracy=float("nan")), "test accuracy is nan"),
-    (lambda v: v["result"]["test"].update(accuracy="good"), "not as it was written"),
-    (lambda v: v["result"].update(test=None), "not as it was written"),
-    (lambda v: v["result"].pop("test"), "not as it was written"),
-    (lambda v: v["result"].update(budget="reduced"), "another budget"),
+    (lambda v: v["result"]["test"].update(accuracy="good"), "is damaged"),
+    (lambda v: v["result"].update(test=None), "is damaged"),
+    (lambda v: v["result"].pop("test"), "is damaged"),
+    (lambda v: v["result"].update(budget="reduced"), "disagree on the budget"),
     (lambda v: v["result"].update(experiment={}), "another experiment"),
     (lambda v: v["result"].update(run="another"), "another experiment"),
-    (lambda v: v["experiment"].update(seed=4), "its name is not that of its experiment"),
+    (lambda v: v["experiment"].update(seed=4), "its name does not match its experiment"),
     (lambda v: v["experiment"].update(note="?"), "another experiment"),
     (lambda v: v["experiment"]["task"].update(name="../x"), "unknown task"),
     (lambda v: v["experiment"].pop("model"), "not the description"),
-    (lambda v: v.update(run=v["run"][:-1] + "x"), "its name is not that of its experiment"),
-    (lambda v: v.pop("result"), "not the line of a run"),
-    (lambda v: v.update(result=[]), "not the line of a run"),
+    (lambda v: v.update(run=v["run"][:-1] + "x"), "its name does not match its experiment"),
+    (lambda v: v.pop("result"), "does not describe a run"),
+    (lambda v: v.update(result=[]), "does not describe a run"),
 ]
 
 
@@ -190,7 +190,7 @@ def test_one_bad_line_spoils_no_other(archive, run, text):
     assert len(problems) == 1
     assert "line 1 of runs.jsonl" in problems[0]
     path.write_text(good + good)
-    assert "has a line already" in find_outcomes(archive.folder)[1][0]
+    assert "already has a line" in find_outcomes(archive.folder)[1][0]
 
 
 def test_folders_and_lines_are_read_together(archive, run):
@@ -281,10 +281,10 @@ def test_what_does_not_belong_is_refused_in_a_line(archive, run, tmp_path, monke
     assert "not a run folder" in refused(capsys, *add, good, "nowhere")
     assert "name a run" in refused(capsys, *add)
     moved = folder.rename(tmp_path / "runs" / "moved")
-    assert "does not belong" in refused(capsys, *add, good, moved)
+    assert "with another name" in refused(capsys, *add, good, moved)
     assert (archive.folder / "runs.jsonl").read_text() == before
     (archive.folder / "runs.jsonl").write_text("{\n")
-    assert "must be put right first" in refused(capsys, *add, good)
+    assert "must be repaired first" in refused(capsys, *add, good)
     assert "cannot write" in refused(capsys, "results", "add", good, "--to", good / "result.json")
 
 
@@ -319,9 +319,9 @@ def test_list_and_check_tell_what_does_not_count(archive, run, capsys):
     value["result"]["test"]["accuracy"] = 0.75
     rewrite(archive, value)
     assert call("results", "list", *folder) == 0
-    assert "does not count: its line, or its curve" in capsys.readouterr().out
+    assert "does not count: its line or its curve" in capsys.readouterr().out
     assert call("results", "check", *folder) == 1
-    assert capsys.readouterr().out.startswith(f"{run.name}: its line, or its curve")
+    assert capsys.readouterr().out.startswith(f"{run.name}: its line or its curve")
     (archive.folder / "runs.jsonl").write_text("{\n")
     assert call("list", *folder) == 0
     assert "runs.jsonl  damaged: line 1" in capsys.readouterr().out

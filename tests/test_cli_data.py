@@ -37,7 +37,7 @@ def test_list_fetch_check(capsys, tmp_path):
         answer = json.loads(capsys.readouterr().out)
         assert answer == {"data": "speech-commands", "files": [str(file)]}
     assert call("data", "check", "speech-commands") == 0
-    assert "is whole" in capsys.readouterr().out
+    assert "is complete" in capsys.readouterr().out
 
 
 def test_another_folder(capsys, tmp_path):
@@ -53,7 +53,7 @@ def test_another_folder(capsys, tmp_path):
         (["check", "smnist"], "train-images-idx3-ubyte.gz is not in"),
         (["check", "minst"], "did you mean mnist"),
         (["check", "parity"], "unknown data set"),
-        (["fetch", "shakespeare"], "take it from http"),
+        (["fetch", "shakespeare"], "download it from http"),
         (["show", "nothing"], "unknown task"),
         (["show", "parity", "--split", "all"], "unknown split"),
         (["show", "parity", "--examples", "0"], "at least 1"),
@@ -109,7 +109,7 @@ def test_sample_writes_text(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["text"] != text
 
     for wrong, says in (
-        (["--prompt", "é"], "no letter of this run"),
+        (["--prompt", "é"], "does not know"),
         (["--prompt", ""], "empty"),
         (["--temperature", -1], "must not be negative"),
     ):
@@ -125,4 +125,4 @@ def test_only_text_is_sampled(capsys):
     )
     run = json.loads(capsys.readouterr().out)["run"]
     assert call("sample", run) == 2
-    assert "predicts no text" in capsys.readouterr().err
+    assert "not trained to predict text" in capsys.readouterr().err

@@ -315,7 +315,7 @@ MISTAKES = [
     (lambda: Experiment.of("smnist", deployable=True, cell="cmru"), "leave those out"),
     (lambda: Experiment.of("smnist", anneal=True, epsilon=0.5), "leave epsilon out"),
     (lambda: Experiment.of("smnist", anneal=True, learn_epsilon=True), "cannot be learned"),
-    (lambda: Experiment.of("copy-first-clean", search=True), "right or wrong"),
+    (lambda: Experiment.of("copy-first-clean", search=True), "needs a classification task"),
     (lambda: ModelSpec(()), "at least one"),
     (lambda: Run.open(Path("nowhere")), "not a run folder"),
 ]

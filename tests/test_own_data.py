@@ -99,10 +99,10 @@ def test_fractions_are_numbers_to_give_back(y, folder):
         ({"x": X}, "should hold x and y"),
         ({"x": X[0], "y": CLASSES}, r"\(N, T, F\)"),
         ({"x": X, "y": CLASSES[:-1]}, "for each of 50 sequences"),
-        ({"x": X, "y": CLASSES - 1}, "classes 0, 1"),
-        ({"x": X, "y": np.zeros(50, int)}, "classes 0, 1"),
+        ({"x": X, "y": CLASSES - 1}, "one class"),
+        ({"x": X, "y": np.zeros(50, int)}, "one class"),
         ({"x": X[:5], "y": CLASSES[:5]}, "at least 10"),
-        ({"x": np.where(X > 3, np.nan, X), "y": CLASSES}, "no finite number"),
+        ({"x": np.where(X > 3, np.nan, X), "y": CLASSES}, "not a finite number"),
         ({"x": X.astype(str), "y": CLASSES}, r"\(N, T, F\)"),
     ],
 )
@@ -129,7 +129,7 @@ def test_texts_and_folders_that_are_none(folder):
         ("binary.txt", "UTF-8"),
         ("dull.txt", "1 different characters"),
         ("empty", "0 sounds of 0 classes"),
-        ("nowhere", "is not there"),
+        ("nowhere", "does not exist"),
     ):
         with pytest.raises(PersistorError, match=says):
             own_task(folder / name)

@@ -146,7 +146,7 @@ def test_a_result_says_where_it_comes_from(tmp_path, monkeypatch):
     assert found["command"] == command(experiment)
     assert "provenance" not in experiment.to_json()
     assert version("jax") in describe(experiment, result)
-    assert "not as it was written" in describe(experiment, {**result, "provenance": 5})
+    assert "is damaged" in describe(experiment, {**result, "provenance": 5})
 
 
 def stop_after(legs):

@@ -62,7 +62,7 @@ def test_the_page_is_whole_and_alone(written):
 
 
 def test_a_page_of_no_runs_says_so(tmp_path):
-    assert "No run of the paper" in page(tmp_path)
+    assert "No run here belongs to a table" in page(tmp_path)
 
 
 def library(name):

@@ -173,7 +173,7 @@ def test_only_the_newest_are_shown(tmp_path):
         count = lambda done, total: counted.append((done, total))  # noqa: E731
         seen, left = states.watched(tmp_path, count, most=2)
     assert [run["run"] for run in seen] == [runs[2].path.name, runs[1].path.name]
-    assert left == ["Of 3 runs with weights, the 2 newest are looked into."]
+    assert left == ["Of 3 runs with weights, the 2 newest are shown."]
     assert counted == [(0, 2), (1, 2)]
 
 

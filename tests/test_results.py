@@ -83,9 +83,9 @@ def test_the_command_writes_a_whole_page_or_none(folder, capsys):
     ("text", "says"),
     [
         ("[[party]]\nentries = []\ntext = ''", "did you mean parity"),
-        ("[[parity]]\nentries = []", "give entries and text"),
-        ("[parity]\nentries = []\ntext = ''", "give entries and text"),
-        ("parity = 1", "give entries and text"),
+        ("[[parity]]\nentries = []", "needs entries and text"),
+        ("[parity]\nentries = []\ntext = ''", "needs entries and text"),
+        ("parity = 1", "needs entries and text"),
         ("[[parity]]\nentries = ['lru']\ntext = 'x'", "not measured"),
         ("[[parity]", "not TOML"),
     ],

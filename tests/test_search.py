@@ -147,7 +147,7 @@ def test_only_searches_are_called_so():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": CopyFirstClean(5)}, "right or wrong; copy-first-clean has none"),
+        ({"task": CopyFirstClean(5)}, "classification task, which copy-first-clean is not"),
         ({"model": ModelSpec(hold=2.0)}, "leave hold out"),
     ],
 )

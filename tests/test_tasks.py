@@ -311,7 +311,7 @@ def test_a_text_that_is_too_short_is_refused(task_on):
 
 
 def test_a_run_stays_with_its_version_of_the_words(task_on):
-    with pytest.raises(PersistorError, match=r"0\.02 is there"):
+    with pytest.raises(PersistorError, match=r"has version 0\.02"):
         task_on("kws-digits", version="0.01").split("train")
     with pytest.raises(PersistorError, match=r"0\.01 or 0\.02"):
         task_on("kws-digits", version="3")

@@ -1,20 +1,20 @@
-"""Memory that the C library would give back to the system only to ask for it again."""
+"""Keep freed memory in the process instead of returning it to the system."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 
-# Of glibc's malloc.h. A block from here on is mapped and unmapped by itself; by default 128 kB.
+# From glibc's malloc.h. Blocks above the first threshold (default: 128 kB) are mapped one by one.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 _LARGEST = 1 << 30
 
 
 def keep_freed_memory() -> bool:
-    """Have blocks of up to a gigabyte used again, in this process; whether that can be had here.
+    """Make this process reuse freed blocks of up to a gigabyte; whether the C library can do so.
 
-    XLA allocates results anew at every call, and the system hands large blocks out page by page,
-    each of them zeroed.
+    XLA allocates its results again at every call, and the system would zero large blocks page by
+    page each time.
     """
     if not sys.platform.startswith("linux"):
         return False

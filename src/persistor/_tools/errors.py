@@ -1,4 +1,4 @@
-"""The one exception that means: a person can put this right."""
+"""The one exception for mistakes that the user can correct."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class PersistorError(Exception):
-    """A mistake of use, not a bug: one line saying what was wrong and what to do about it.
+    """A user's mistake, not a bug: one line that says what is wrong and what to do about it.
 
     The command line prints it without a traceback and exits with status 2.
     """

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and JSON in them."""
+"""Files that are complete or absent, and JSON in them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
-    """A file to write to, which takes its name when the block ends well and vanishes otherwise.
+    """A file to write to. It takes its name if the block succeeds; otherwise it is deleted.
 
-    Until then it lies in its folder, or in another one on the same disk.
+    Until then it is in the same folder, or in the folder `within` on the same disk.
     """
     with writing(path.parent):
         handle, temporary = tempfile.mkstemp(dir=within or path.parent, prefix=f".{path.name}.")
@@ -42,28 +42,28 @@ def replacing(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn a disk that is full or closed to us into a line that says so."""
+    """Turn the error of a full or read-only disk into one line that says what to do."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             reason = "the disk is full; make room and run the same command again"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            reason = "it may not be written to; choose another folder"
+            reason = "you may not write there; choose another folder"
         elif error.errno == errno.ENOENT:
-            reason = "it is not there; make it, or choose another folder"
+            reason = "it does not exist; create it, or choose another folder"
         elif error.errno == errno.EISDIR:
-            reason = "there is a folder where the file should go"
+            reason = "a folder has the name of the file"
         else:
             raise
         raise PersistorError(
-            f"cannot write to {folder}: {reason} (what was saved stands)"
+            f"cannot write to {folder}: {reason} (files saved earlier are intact)"
         ) from None
 
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
-    """A file to read from; if that fails, a line that says so."""
+    """A file to read from; an error in one line if it cannot be read."""
     try:
         with path.open("rb") as file:
             yield file
@@ -77,7 +77,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON that we wrote."""
+    """Read JSON that `write_json` wrote."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:

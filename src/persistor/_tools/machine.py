@@ -1,4 +1,4 @@
-"""The machine that we run on."""
+"""The machine that this process runs on."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import platform
 
 
 def processors() -> int:
-    """How many processors are ours."""
+    """The number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def processor_name() -> str:
-    """What the processors call themselves."""
+    """The model name of the processors."""
     try:
         with open("/proc/cpuinfo") as lines:
             names = {line.split(":")[1].strip() for line in lines if line.startswith("model name")}

@@ -1,8 +1,8 @@
-"""Options that are declared once, where they belong, and reach the command line from there.
+"""Options that are declared once, in the file of their cell.
 
 A cell's file says `HOLD = Option("hold", 0.0, "...", low=0.0)` and its class lists it in `options`.
-The value is checked here, kept in the description of a model, named in its run, and asked for by
-`persistor train --hold`: all from that one line.
+That one line is enough: the value is checked here, stored in the description of the model, shown in
+the name of its run, and `persistor train` takes it as `--hold`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Value = float | int | str | bool
 
 @dataclass(frozen=True)
 class Option:
-    """A setting with a default, whose type it has, and with limits or choices.
+    """A setting with a default, which fixes its type, and with limits or choices.
 
-    A `start` is how parameters begin: the paper leaves it open, so it is part of an architecture.
-    The others are part of a model. `word` is how the value shows in the name of a run: if it is not
-    the default, or `always`.
+    A `start` option says how parameters begin. The paper leaves this open, so it is part of an
+    architecture; other options are part of a model. `word` precedes the value in the name of a run,
+    which shows it if it is not the default, or `always`.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Option:
         return self._number(value)
 
     def shown(self, value: Value) -> str | None:
-        """The value in the name of a run, if it shows there."""
+        """The value as the name of a run shows it; None if the name leaves it out."""
         if not self.word or (value == self.default and not self.always):
             return None
         return f"{self.word}{value:g}" if isinstance(value, int | float) else f"{self.word}{value}"
@@ -78,7 +78,7 @@ class Option:
         return "a finite number" if self.low is None else f"a finite number, at least {self.low:g}"
 
     def _read(self, text: str) -> object:
-        """A value as it is typed: a number, true or false; or the text, which is then refused."""
+        """A typed value as a number or a boolean; other text is returned, and refused later."""
         if isinstance(self.default, bool):
             return {"true": True, "false": False}.get(text.lower(), text)
         try:
@@ -94,7 +94,7 @@ class Option:
 def check_all(
     options: Mapping[str, Option], values: Mapping[str, object], kind: str
 ) -> dict[str, Value]:
-    """Values by name, each as its option keeps it; an unknown name is refused."""
+    """Values by name, each as its option keeps it; an error if a name is unknown."""
     for name in values:
         if name not in options:
             raise unknown(kind, name, options)
@@ -103,17 +103,17 @@ def check_all(
 
 @functools.cache
 def declared_in(folder: Path) -> tuple[Option, ...]:
-    """The options that the Python files of a folder declare, read off their text.
+    """The options that the Python files of a folder declare, parsed from their text.
 
-    Importing a cell imports JAX, which takes longer than anybody should wait for `--help`.
+    Importing a cell would import JAX, and that is too slow for `--help`.
     """
-    found = [
+    assigned = [
         node.value
         for path in sorted(folder.glob("*.py"))
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
     ]
-    calls = [c for c in found if isinstance(c.func, ast.Name) and c.func.id == Option.__name__]
+    calls = [c for c in assigned if isinstance(c.func, ast.Name) and c.func.id == Option.__name__]
     return tuple(
         Option(
             *map(ast.literal_eval, call.args),

@@ -1,6 +1,6 @@
-"""What a person sees while something runs: a bar on a terminal, now and then a line elsewhere.
+"""Progress for the user: a bar on a terminal, and a line from time to time elsewhere.
 
-Everything goes to standard error, so that standard output holds results alone.
+Everything goes to standard error, so that standard output holds only results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 @runtime_checkable
 class Leg(Protocol):
-    """What a training run says of itself after every leg."""
+    """What a training run reports after every leg."""
 
     @property
     def step(self) -> int: ...
@@ -31,11 +31,11 @@ class Leg(Protocol):
     def seconds(self) -> float: ...
 
 
-QUIET_SECONDS = 30.0  # between lines when nobody watches a terminal
+QUIET_SECONDS = 30.0  # between lines when the output is not a terminal
 
 
 class Watcher:
-    """Follows a training run of so many steps, by the name of its run and of its metric."""
+    """Shows the progress of one training run."""
 
     def __init__(self, run: str, metric: str, steps: int):
         self.metric, self.total, self.name = metric, steps, without_hash(run)
@@ -81,10 +81,10 @@ class Watcher:
 
 
 class SweepWatcher:
-    """Follows many runs at once: how many are done, which are under way, and the time left.
+    """Shows the progress of many runs: how many are done, which one reported, and the time left.
 
-    `weights` says by name how long each run takes, in any unit. A run that was begun another
-    time counts from where it went on.
+    `weights` says how long each run takes, by name, in any unit. A run that was started earlier
+    counts only from the step where it resumed.
     """
 
     def __init__(self, weights: dict[str, float]):
@@ -102,7 +102,7 @@ class SweepWatcher:
         self.task = self.bar.add_task("", total=1.0, count="", left="", text="compiling")
         self.began = self.said = time.monotonic()
         self.reached: dict[str, float] = {}  # share of each run under way
-        self.skipped = 0.0  # weight of what was done another time
+        self.skipped = 0.0  # weight of the steps that were done earlier
         self.ended: dict[str, str] = {}
 
     def __enter__(self) -> SweepWatcher:
@@ -113,19 +113,19 @@ class SweepWatcher:
         self.bar.stop()
 
     def step(self, run: str, step: int, steps: int, leg: int) -> None:
-        """A run has reached a step of its steps; it reports after every leg."""
+        """Note that a run has reached a step; runs report after every leg of steps."""
         if run not in self.reached:
             self.skipped += self.weights[run] * max(0, step - leg) / steps
         self.reached[run] = step / steps
         self._show(f"{without_hash(run)} {step:,}/{steps:,}")
 
     def end(self, run: str, outcome: str) -> None:
-        """A run has ended."""
+        """Note that a run has ended."""
         self.ended[run] = outcome
         self._show(f"{without_hash(run)} {outcome}")
 
     def share(self) -> float:
-        """How much of the whole is done."""
+        """The fraction of all the work that is done."""
         done = sum(
             weight * (1.0 if name in self.ended else self.reached.get(name, 0.0))
             for name, weight in self.weights.items()
@@ -155,7 +155,7 @@ def without_hash(run: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as a person says it."""
+    """A time in the largest unit that fits."""
     for size, name in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {name}"
@@ -163,7 +163,7 @@ def duration(seconds: float) -> str:
 
 
 class Counter:
-    """Follows something that counts up to a total; called with (done, total)."""
+    """Shows the progress of a count; it is called with (done, total)."""
 
     def __init__(self, name: str):
         self.console = Console(stderr=True)

@@ -1,1 +1,1 @@
-"""What can be said of a model or a task: inspection, theory, sampled text, examples."""
+"""A closer look at models and tasks: inspection, theory, sampled text, examples."""

@@ -9,7 +9,7 @@ from persistor.tasks import Batch, Split, Task
 
 
 def texts(task: Task, split: Split, examples: int) -> list[tuple[str, str]]:
-    """Examples of a task whose steps are letters: what is to be found, and the text."""
+    """Examples of a task whose steps are letters: the target, and the text."""
     batch = spread(split, examples)
     ids = np.asarray(batch.inputs.ids)  # pyright: ignore[reportAttributeAccessIssue]
     pairs = []
@@ -20,13 +20,13 @@ def texts(task: Task, split: Split, examples: int) -> list[tuple[str, str]]:
 
 
 def spread(split: Split, examples: int) -> Batch:
-    """Examples from the first to the last, evenly spread: classes may come one after another."""
+    """Examples spread evenly over a split, since it may be sorted by class."""
     indices = np.linspace(0, split.size - 1, min(examples, split.size)).astype(np.int32)
     return split.at(jnp.asarray(indices))
 
 
 def target(task: Task, batch: Batch, index: int) -> str:
-    """What is to be found in an example, in words."""
+    """The target of an example, in words."""
     value = np.asarray(batch.targets[index])
     if value.ndim:
         return "what follows" if value.dtype.kind == "i" else ", ".join(f"{x:.3f}" for x in value)

@@ -1,5 +1,5 @@
 """What a trained model does inside: when units update, which levels they visit, how far gradients
-reach. `persistor inspect` shows it as a encoding and as a picture."""
+reach. `persistor inspect` shows it as a table and as a picture."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from persistor.nn.sequence import inside
 from persistor.recurrence.transition import Affine
 from persistor.tasks import Batch
 
-LEVEL_DIGITS = 3  # states closer than this many decimals are one level
+LEVEL_DIGITS = 3  # states that are equal to this many decimals are one level
 
 
 class BlockTrace(eqx.Module):
     """What happened in one block on a batch."""
 
-    transitions: Affine  # of a ladder: at its states, so without a past where it is at an end
+    transitions: Affine  # for a ladder: at its states, so the decay is 0 where an end stops it
     states: Inexact[Array, "b t d"]
     flow: Float[Array, "b t d"]
     levels: int | None = eqx.field(static=True, default=None)  # of a ladder
 
     @property
     def updates(self) -> Bool[Array, "b t d"]:
-        """Where a step changes a state: elsewhere its transition is the identity."""
+        """Whether a step may change a state: its transition is not the identity."""
         return (self.transitions.decay != 1) | (self.transitions.drive != 0)
 
 
@@ -59,7 +59,7 @@ def trace(model: Backbone, batch: Batch) -> list[BlockTrace]:
 
 @dataclass(frozen=True)
 class UnitReport:
-    """One unit of one block, over all steps of all sequences looked at."""
+    """One unit of one block, over all steps of all sequences."""
 
     block: int
     unit: int
@@ -70,12 +70,12 @@ class UnitReport:
     lowest: float
     highest: float
     flow: float  # |dh_T / dh_1|, mean over sequences
-    reflects: bool  # some update turns the state around: its decay is below zero
-    at_level: tuple[float, ...] = ()  # of a ladder: the share of steps at each level, 0 to N
+    reflects: bool  # some update reverses the sign of the state: its decay is negative
+    at_level: tuple[float, ...] = ()  # for a ladder: the share of steps at each level, 0 to N
 
     @property
     def verdict(self) -> str:
-        """In a word, how the unit treats what it stored at the first step."""
+        """What the unit does with its state after the first step, in one word."""
         if self.retains_after_first == 1.0:
             return "keeps"
         if self.flow < 1e-3:
@@ -88,26 +88,29 @@ class UnitReport:
 def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitReport]:
     """A report for every unit of every block."""
     reports = []
-    for number, part in enumerate(traces):
-        decay, drive = np.asarray(part.transitions.decay), np.asarray(part.transitions.drive)
-        states, flow = np.asarray(part.states), np.asarray(part.flow)
+    for number, block_trace in enumerate(traces):
+        decay, drive = (
+            np.asarray(block_trace.transitions.decay),
+            np.asarray(block_trace.transitions.drive),
+        )
+        states, flow = np.asarray(block_trace.states), np.asarray(block_trace.flow)
         steps = states.shape[-2]
-        given = np.ones(states.shape[:-1], bool)
+        real = np.ones(states.shape[:-1], bool)
         if lengths is not None:
-            given = np.asarray(inside(lengths, steps))
-        later = given.copy()
+            real = np.asarray(inside(lengths, steps))
+        later = real.copy()
         later[:, 0] = False
-        still = ~np.asarray(part.updates)
-        # An update that a ladder's end stops adds nothing; elsewhere, the drive is what is added.
-        added = drive if part.levels is None else np.where(decay == 0, 0, drive)
+        still = ~np.asarray(block_trace.updates)
+        # An update that the end of a ladder stops adds nothing; any other adds the drive.
+        added = drive if block_trace.levels is None else np.where(decay == 0, 0, drive)
         for unit in range(states.shape[-1]):
-            values = np.real(states[..., unit][given])
+            values = np.real(states[..., unit][real])
             retains = still[..., unit]
             reports.append(
                 UnitReport(
                     block=number,
                     unit=unit,
-                    retains=float(retains[given].mean()),
+                    retains=float(retains[real].mean()),
                     retains_after_first=float(retains[later].mean()) if later.any() else 1.0,
                     count=float(np.real(np.where(later, added[..., unit], 0)).sum(-1).mean()),
                     levels=len(np.unique(np.round(values, LEVEL_DIGITS))),
@@ -115,14 +118,14 @@ def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitRe
                     highest=float(values.max()),
                     flow=float(flow[:, 0, unit].mean()),
                     reflects=bool((np.real(decay[..., unit][later]) < 0).any()),
-                    at_level=_shares(values, part.levels),
+                    at_level=_shares(values, block_trace.levels),
                 )
             )
     return reports
 
 
 def _shares(values: np.ndarray, levels: int | None) -> tuple[float, ...]:
-    """The share of the values at each level of a ladder; nothing where there is none."""
+    """The share of the values at each level of a ladder; empty for other cells."""
     if levels is None:
         return ()
     return tuple(float((values == level).mean()) for level in range(levels + 1))

@@ -23,16 +23,16 @@ def sample(
     window: int,
     key: Key,
 ) -> Iterator[str]:
-    """`count` letters after the prompt, each drawn from what the model expects at this point.
+    """`count` letters after the prompt, each drawn from the model's prediction.
 
-    A model knows the positions of its training, `window` of them: when they are used up, it reads
-    the second half of what it has written again, from position 0 on.
+    The model was trained on `window` positions. When they are used up, it starts again at position
+    0 and first reads the last half window of the text.
     """
     if temperature < 0:
         raise PersistorError(f"temperature is {temperature:g}; it must not be negative")
     unknown = sorted(set(prompt) - set(letters))
     if unknown or not prompt:
-        what = f"{unknown[0]!r} is no letter of this run" if unknown else "the prompt is empty"
+        what = f"this run does not know {unknown[0]!r}" if unknown else "the prompt is empty"
         raise PersistorError(f"{what}; it knows {''.join(letters)!r}")
     rows = jnp.eye(len(letters))
 

@@ -21,7 +21,7 @@ def quantisation_limit(bits: int) -> float:
 
 
 class StateSpaceForm(eqx.Module):
-    """h_t = A(x_t) h_{t-1} + B(x_t) x_t, with A diagonal and given by its diagonal."""
+    """h_t = A(x_t) h_{t-1} + B(x_t) x_t, where A is diagonal and stored as its diagonal."""
 
     a: Inexact[Array, "*s d"]
     b: Inexact[Array, "*s d m"]
@@ -41,7 +41,7 @@ def state_space_form(cell: Cell, x: Float[Array, "*s m"]) -> StateSpaceForm:
     """
     transition = cell.transition(x)
     if not isinstance(transition, Affine):
-        raise PersistorError(f"{type(cell).__name__} saturates: it has no state-space form")
+        raise PersistorError(f"{type(cell).__name__} saturates, so it has no state-space form")
     direction = x / jnp.square(x).sum(-1, keepdims=True)
     b = transition.drive[..., :, None] * direction[..., None, :].astype(transition.drive.dtype)
     return StateSpaceForm(transition.decay, b)

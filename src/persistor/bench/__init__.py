@@ -1,1 +1,1 @@
-"""`persistor bench`: how fast this is, as ratios measured in one process, by turns."""
+"""`persistor bench`: speed as ratios, measured in one process where the contenders take turns."""

@@ -1,4 +1,4 @@
-"""What must be measured in a process of its own: the start, and the peak of memory."""
+"""What must be measured in a fresh process: the start-up time, and the peak memory."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from persistor._tools.errors import PersistorError
 
 
 def in_a_fresh_process(function: str, *arguments: int) -> dict[str, Any]:
-    """What a function of this module returns, called in a new Python."""
+    """Call a function of this module in a new Python process, and return its result."""
     call = f"{function}({', '.join(map(str, arguments))})"
     code = f"import json; from persistor.bench.fresh import *; print(json.dumps({call}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     if done.returncode:
-        raise PersistorError(f"{call} failed in a process of its own: {done.stderr[-500:]}")
+        raise PersistorError(f"{call} failed in a fresh process: {done.stderr[-500:]}")
     return json.loads(done.stdout)
 
 
 def start(length: int) -> dict[str, float]:
-    """Seconds from nothing to a trained step: imports, building, compiling with the first step."""
+    """Seconds until the second training step: imports, building, compiling with the first step."""
     marks = [time.perf_counter()]
     import jax
 
@@ -43,7 +43,7 @@ def start(length: int) -> dict[str, float]:
 
 
 def memory(length: int) -> dict[str, float]:
-    """Megabytes of a training step on copy-first of this length: arrays held, and peak beyond."""
+    """Peak memory of a training step on copy-first of this length, in megabytes."""
     import jax
 
     from persistor.bench.workloads import training
@@ -51,10 +51,10 @@ def memory(length: int) -> dict[str, float]:
 
     trainer = training(CopyFirstDiscrete(length), batch=64, state=4)
     state, _ = trainer.advance(trainer.start(), 1)
-    ctypes.CDLL(None).malloc_trim(0)  # give back what the compiler used
+    ctypes.CDLL(None).malloc_trim(0)  # return the compiler's memory to the system
     before = _status("VmRSS")
     with open("/proc/self/clear_refs", "w") as reset:
-        reset.write("5")  # forget the peak so far
+        reset.write("5")  # reset the peak
     trainer.advance(state, 2)
     held = sum(array.nbytes for array in jax.live_arrays()) / 2**20
     return {"peak": held + _status("VmHWM") - before}

@@ -1,4 +1,4 @@
-"""How a row of the benchmark is measured: contenders by turns, medians, ratios."""
+"""How a row of the benchmark is measured: contenders take turns; medians, ratios."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from persistor.kernels.doctor import examine
 
 @dataclass(frozen=True)
 class Scale:
-    """How much to measure: the full thing, or just enough to see that it runs."""
+    """How much to measure: everything, or just enough to see that it runs."""
 
     turns: int = 7
-    least: float = 0.3  # seconds that a contender has at each turn
+    least: float = 0.3  # seconds that a turn of a contender lasts, at least
     shrink: int = 1  # lengths and batches are divided by this
 
     def __call__(self, size: int) -> int:
@@ -32,7 +32,7 @@ QUICK = Scale(turns=1, least=0.0, shrink=16)
 
 @dataclass(frozen=True)
 class Measurement:
-    """Our number beside another one; `ratio` is other / ours, so above 1 speaks for us."""
+    """Our number beside another one; `ratio` is other / ours, so above 1 we are better."""
 
     section: str
     what: str
@@ -67,7 +67,7 @@ HEADING = f"{'':2}{'':38} {'ours':>14} {'other':>15} {'ratio':>9}  against"
 
 
 def by_turns(contenders: Mapping[str, Callable[[], Any]], scale: Scale) -> dict[str, float]:
-    """Median seconds of a call of each contender: A B A B .., so that noise slows all alike."""
+    """Median seconds per call of each contender. They alternate, so that noise slows all alike."""
     for run in contenders.values():
         run()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
@@ -85,13 +85,13 @@ def by_turns(contenders: Mapping[str, Callable[[], Any]], scale: Scale) -> dict[
 
 
 def machine() -> dict[str, Any]:
-    """Where the numbers come from: processor, cores, engine, and how busy it was."""
-    found = examine()
+    """The machine that is measured: processor, cores, engine, and how busy it is."""
+    findings = examine()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return {
         "processor": processor_name(),
-        "cores": found["cores"],
-        "engine": found["engine"],
-        "jax": found["jax"],
+        "cores": findings["cores"],
+        "engine": findings["engine"],
+        "jax": findings["jax"],
         "load": round(load, 2),
     }

@@ -1,4 +1,4 @@
-"""Other people's recurrent layers that install on a CPU (`pip install persistor[bench]`)."""
+"""Recurrent layers of other packages that run on a CPU (`pip install persistor[bench]`)."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def memax_lru(x: np.ndarray, state: int) -> Step:
 
     @eqx.filter_jit
     @eqx.filter_grad
-    def gradient(given, begins):
-        layer, x = given
+    def gradient(layer_and_input, begins):
+        layer, x = layer_and_input
         outputs = jax.vmap(lambda x, b: layer(layer.initialize_carry(), (x, b))[1])(x, begins)
         return outputs.sum()
 
-    given = (layer, jnp.asarray(x))
-    return lambda: jax.block_until_ready(eqx.filter(gradient(given, begins), eqx.is_array))
+    arguments = (layer, jnp.asarray(x))
+    return lambda: jax.block_until_ready(eqx.filter(gradient(arguments, begins), eqx.is_array))
 
 
-PEERS: dict[str, tuple[str, Callable[[np.ndarray, int], Step]]] = {  # our cell to set beside it
+PEERS: dict[str, tuple[str, Callable[[np.ndarray, int], Step]]] = {  # name: (our cell, its layer)
     "minGRU-pytorch": ("mingru", mingru_pytorch),
     "torch.nn.GRU": ("mingru", torch_gru),
     "s5-pytorch": ("lru", s5_pytorch),
@@ -61,7 +61,7 @@ PEERS: dict[str, tuple[str, Callable[[np.ndarray, int], Step]]] = {  # our cell 
 
 
 def _torch(layer: Any, x: np.ndarray) -> Step:
-    """Forward and backward of a PyTorch layer, gradients of weights and input."""
+    """Forward and backward pass of a PyTorch layer, with gradients of weights and input."""
     import torch  # pyright: ignore[reportMissingImports]
 
     values = torch.from_numpy(x)

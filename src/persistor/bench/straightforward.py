@@ -1,8 +1,8 @@
-"""The same model as a person would first write it, to measure against.
+"""The same model as one would first write it, to measure against.
 
-Every layer acts at every position of every sequence, on arrays (b, t, m), and the recurrence is
-folded by `unroll.parallel` (an associative scan) or `unroll.sequential` (a scan). It reads the
-parameters of a `Backbone`, so a test can hold outputs and gradients equal.
+Every layer acts at every position of every sequence, on arrays (b, t, m). The recurrence is
+`unroll.parallel` (an associative scan) or `unroll.sequential` (a scan). The parameters are those of
+a `Backbone`, so a test can check that outputs and gradients are equal.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def apply_block(
 
 
 def predict(model: Backbone, x: Float[Array, "b t i"], fold: Engine) -> Float[Array, "b ..."]:
-    """What `model(Dense(x))` predicts."""
+    """The same predictions as `model(Dense(x))`."""
     encoding = sinusoid(jnp.arange(x.shape[1], dtype=jnp.int32), model.encoding_width)
     x = residual(model.encoder, x)
     for block in model.blocks:
@@ -74,7 +74,7 @@ def predict(model: Backbone, x: Float[Array, "b t i"], fold: Engine) -> Float[Ar
 
 
 def training_step(trainer: Trainer, fold: Engine):
-    """One step of training as a compiled function of the state: what `trainer` does, plainly."""
+    """One step of training as a compiled function of the state: a plain version of `trainer`."""
 
     def loss(params, step):
         draw, _ = jax.random.split(jax.random.fold_in(trainer.key, step))

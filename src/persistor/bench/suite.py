@@ -30,7 +30,7 @@ PLAIN = {"associative scan": ENGINES["parallel"], "scan": ENGINES["sequential"]}
 
 
 def training_steps(scale: Scale) -> Iterator[Measurement]:
-    """A training step, sequential MNIST's shape, against the straightforward version."""
+    """A training step in the shape of sequential MNIST, against the straightforward version."""
     b, t = scale(64), scale(784)
     trainer, steps = training(Pictures(t), batch=b, state=32), scale(64)  # a leg of training
     contenders: dict[str, Callable] = {"ours": Stepper(trainer, steps)}
@@ -69,7 +69,7 @@ def recurrence(scale: Scale) -> Iterator[Measurement]:
 
 
 def _indexed(b: int, t: int, p: int, k: int, w: int = 32) -> Indexed:
-    """Random projections of a first block: few values, positions, a norm."""
+    """Random projections as in a first block: few distinct values, positions, a norm."""
     rng = np.random.default_rng(0)
     draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
     positions = Positions(draw(t, w) / w**0.5, draw(w, p), jnp.abs(draw(k, t)) + 0.5, draw(p))
@@ -79,7 +79,7 @@ def _indexed(b: int, t: int, p: int, k: int, w: int = 32) -> Indexed:
 def _engines(
     what: str, cell: Cell, projections: Sequence, scale: Scale, *, every: bool = True
 ) -> Iterator[Measurement]:
-    """One cell: all engines by turns; the row is against the better one of plain JAX."""
+    """One cell on all engines, in turn; the row compares with the faster one of plain JAX."""
     inexact, rest = eqx.partition((cell, projections), eqx.is_inexact_array)
 
     def step(name: str) -> Callable:
@@ -128,16 +128,16 @@ def _layer(cell: Cell, x: np.ndarray) -> Callable:
 
     @eqx.filter_jit
     @eqx.filter_grad
-    def gradient(given):
-        cell, x = given
+    def gradient(cell_and_input):
+        cell, x = cell_and_input
         return cell(x)[0].sum()
 
-    given = (cell, jnp.asarray(x))
-    return lambda: jax.block_until_ready(eqx.filter(gradient(given), eqx.is_array))
+    arguments = (cell, jnp.asarray(x))
+    return lambda: jax.block_until_ready(eqx.filter(gradient(arguments), eqx.is_array))
 
 
 def growth(scale: Scale) -> Iterator[Measurement]:
-    """Time and memory (where the system tells: Linux) of a training step as sequences grow."""
+    """Time and, on Linux, memory of a training step as sequences grow."""
     lengths = [scale(t) for t in (1_000, 3_000, 10_000, 30_000)]
     trainers = {t: training(CopyFirstDiscrete(t), batch=64, state=4) for t in lengths}
     steps = {str(t): Stepper(trainer, 2) for t, trainer in trainers.items()}
@@ -158,12 +158,12 @@ def growth(scale: Scale) -> Iterator[Measurement]:
 
 
 def deep_stack(scale: Scale) -> Iterator[Measurement]:
-    """A deep stack: a training step against its matrix products at this machine's rate."""
+    """A training step of a deep stack, against its matrix products at this machine's speed."""
     b, t, n, steps = scale(16), scale(1024), scale(2048), 4
     trainer = training(Pictures(t, Pooling.MEAN), batch=b, state=32, blocks=3)
     state = trainer.start()
-    given = (trainer.frozen, state.step, trainer.train_split, trainer.encoding)
-    arrays, rest = eqx.partition((state.params, *given), eqx.is_array)
+    constants = (trainer.frozen, state.step, trainer.train_split, trainer.encoding)
+    arrays, rest = eqx.partition((state.params, *constants), eqx.is_array)
     traced = jax.make_jaxpr(lambda arrays: jax.grad(trainer.loss)(*eqx.combine(arrays, rest)))
     flops = matmul_flops(traced(arrays).jaxpr)
     square = jax.random.normal(jax.random.key(0), (n, n))
@@ -186,7 +186,7 @@ def deep_stack(scale: Scale) -> Iterator[Measurement]:
 
 
 def streaming(scale: Scale) -> Iterator[Measurement]:
-    """A step of a stream, one sequence, against an empty compiled call."""
+    """A step of a stream of one sequence, against an empty compiled call."""
     model = training(Pictures(), batch=2, state=32).experiment.build()
     step = eqx.filter_jit(lambda model, x, memory: model.step(x, memory))
     empty = jax.jit(lambda x: x)

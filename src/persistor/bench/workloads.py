@@ -19,7 +19,7 @@ from persistor.training.loop import Trainer
 
 
 class Pixels(eqx.Module):
-    """Random pictures of 256 grey levels, a pixel a step."""
+    """Random pictures of 256 grey levels, one pixel per step."""
 
     pixels: UInt[Array, "n t"]
     labels: Int[Array, " n"]
@@ -30,14 +30,14 @@ class Pixels(eqx.Module):
         return self.labels.shape[0]
 
     def at(self, indices: Int[Array, " b"]) -> Batch:
-        """Measurement i is grey level i."""
+        """Row i is grey level i."""
         rows = jnp.linspace(0.0, 1.0, 256)[:, None]
         return Batch(Indexed(rows, self.pixels[indices].astype(jnp.int32)), self.labels[indices])
 
 
 @dataclass(frozen=True)
 class Pictures(Task):
-    """A task of the shape of sequential MNIST, or of Pathfinder with mean pooling."""
+    """A task in the shape of sequential MNIST, or of Pathfinder with mean pooling."""
 
     length: int = 784
     pooling: Pooling = Pooling.LAST
@@ -62,7 +62,7 @@ def training(task: Task, *, batch: int, state: int, blocks: int = 1) -> Trainer:
 
 
 class Stepper:
-    """Trains on, some steps a call."""
+    """Trains for some more steps at each call."""
 
     def __init__(self, trainer: Trainer, steps: int):
         self.trainer, self.steps, self.state = trainer, steps, trainer.start()

@@ -1,4 +1,4 @@
-"""The command line: a command is a frozen dataclass with `run`, and a line in `COMMANDS`."""
+"""The command line. A command is a frozen dataclass with a `run` method, listed in `COMMANDS`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; a person's mistake is one line and exit status 2."""
+    """Run a command. A user's mistake is reported in one line, with exit status 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:
         print(f"persistor {version('persistor')}")
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     command = tyro.extras.subcommand_cli_from_dict(
         COMMANDS,
         prog="persistor",
-        description="Recurrent networks with persistent memory. --version says which persistor.",
+        description="Recurrent networks with persistent memory. --version prints the version.",
         args=arguments,
     )
     keep_freed_memory()

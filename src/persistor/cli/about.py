@@ -1,4 +1,4 @@
-"""`persistor list | doctor | bench | demo`: what there is, and what it can do here."""
+"""`persistor list | doctor | bench | demo`: what the package has, and how it runs here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from persistor.cli.shared import Json, Runs
 
 @dataclass(frozen=True)
 class List:
-    """Show the cells, the tasks with the paper's budgets, the architectures, and your runs."""
+    """List the cells, the tasks with the paper's budgets, the architectures, and your runs."""
 
     runs: Runs = None
     json: Json = False
@@ -76,13 +76,14 @@ class List:
 
 @dataclass(frozen=True)
 class Demo:
-    """See in a few minutes what persistent memory does that fading memory cannot.
+    """See in a few minutes what persistent memory can do and fading memory cannot.
 
-    Trains CMRU, LRU and minGRU on parity, alphaCMRU and minGRU on copy-first, prints the test
-    accuracies beside the paper's, and draws accuracy against length and a state trajectory.
+    The demo trains CMRU, LRU and minGRU on parity, and alphaCMRU and minGRU on copy-first. It
+    prints the test accuracies beside the paper's, and draws two pictures: accuracy against length,
+    and a state trajectory.
     """
 
-    folder: Annotated[Path, arg(help="Where to put runs and pictures.")] = Path("demo")
+    folder: Annotated[Path, arg(help="Folder for the runs and the pictures.")] = Path("demo")
     json: Json = False
 
     def run(self) -> int:
@@ -110,12 +111,12 @@ class Demo:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Say what computes here: the engine and why it, versions, processors."""
+    """Show which engine computes on this machine and why, with versions and processors."""
 
     json: Json = False
 
     def run(self) -> int:
-        """Examine, and print a line a finding."""
+        """Examine the machine and print each finding on its own line."""
         from persistor.kernels.doctor import examine
 
         findings = examine()
@@ -129,21 +130,26 @@ class Doctor:
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure how fast this is here: ratios, each measured in one process by turns.
+    """Measure how fast persistor is on this machine, compared with other implementations.
 
-    a: a training step against the straightforward JAX version; b: the recurrence alone; c: other
-    people's layers (`pip install persistor[bench]`); d: growth with length; e: a deep stack; f: a
-    step of a stream; g: the start; h: batches of every task. A ratio is other / ours.
+    The contenders of a row take turns in one process. The ratio is their time over persistor's
+    time, so above 1 means that persistor is faster. The sections are: a, a training step against a
+    straightforward JAX version; b, the recurrence alone; c, layers of other packages (`pip install
+    persistor[bench]`); d, growth with the sequence length; e, a deep stack; f, one step of a
+    stream; g, the start-up time; h, loading a batch of every task.
     """
 
-    only: Annotated[tuple[str, ...], arg(help="Sections to run: letters, a to h.")] = ()
+    only: Annotated[
+        tuple[str, ...],
+        arg(help="Sections to run, by letter.", help_behavior_hint="(default: all, a to h)"),
+    ] = ()
     quick: Annotated[
-        bool, arg(help="Small sizes, once: to see that it runs, not for its numbers.")
+        bool, arg(help="Run small sizes once. This tests the benchmark; ignore the numbers.")
     ] = False
     json: Json = False
 
     def run(self) -> int:
-        """Measure, and print a line a row as it comes."""
+        """Measure, and print each row as soon as it is known."""
         from persistor.bench.measure import FULL, HEADING, QUICK, machine
         from persistor.bench.suite import SECTIONS
 

@@ -17,13 +17,13 @@ Name = Annotated[Positional[str], arg(metavar="NAME", help="A data set, or a tas
 
 @dataclass(frozen=True)
 class DataList:
-    """Show the data sets: what they are, how large, and where they lie."""
+    """List the data sets: what they are, how large they are, and where their files are."""
 
     data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
-        """A line a data set."""
+        """Print one line for each data set."""
         use_data_folder(self.data_dir)
         from persistor.data import DATASETS, data_folder
 
@@ -37,36 +37,36 @@ class DataList:
             return 0
         print(f"data in {data_folder()}")
         for name, fact in facts.items():
-            there = f"in {fact['found'][0]}" if fact["found"] else "not here"
+            place = f"in {fact['found'][0]}" if fact["found"] else "not here"
             size = f", {fact['bytes'] / 1e6:,.0f} MB" if fact["bytes"] else ""
-            print(f"  {name:16} {there}: {fact['summary']}{size}")
+            print(f"  {name:16} {place}: {fact['summary']}{size}")
         return 0
 
 
 @dataclass(frozen=True)
 class DataFetch:
-    """Get a data set from its publisher, or make it where it is drawn; go on where it stopped."""
+    """Download a data set, or generate it. If interrupted, run it again to continue."""
 
     name: Name
     data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
-        """Fetch, read, and say where it is."""
+        """Fetch the data set, read it, and print where it is."""
         use_data_folder(self.data_dir)
         return report_data(data_name(self.name), self.json)
 
 
 @dataclass(frozen=True)
 class DataCheck:
-    """Check a data set: every checksum, and every example read."""
+    """Check the files of a data set: verify every checksum and read every example."""
 
     name: Name
     data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
-        """Refuse what is missing, and check the rest."""
+        """Raise if a file is missing, then check the data set."""
         use_data_folder(self.data_dir)
         from persistor.data import DATASETS
 
@@ -77,19 +77,26 @@ class DataCheck:
 
 @dataclass(frozen=True)
 class DataShow:
-    """Look at some examples of a task: a contact sheet, or text."""
+    """Show some examples of a task, as text or in a picture."""
 
-    task: Annotated[Positional[str], arg(metavar="TASK", help="`persistor list` shows them.")]
-    split: Annotated[str, arg(help="train, valid or test.")] = "train"
-    examples: Annotated[int, arg(help="How many.")] = 16
+    task: Annotated[
+        Positional[str], arg(metavar="TASK", help="The task; `persistor list` shows all.")
+    ]
+    split: Annotated[str, arg(help="The part to show: train, valid or test.")] = "train"
+    examples: Annotated[int, arg(help="Number of examples to show.")] = 16
     picture: Annotated[
-        Path | None, arg(help="Where to draw.", help_behavior_hint="(default: ./TASK.png)")
+        Path | None,
+        arg(
+            metavar="PATH",
+            help="File for the picture.",
+            help_behavior_hint="(default: ./TASK.png)",
+        ),
     ] = None
     data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
-        """Print, or draw."""
+        """Print texts, or draw a picture."""
         use_data_folder(self.data_dir)
         from persistor.analysis.examples import texts
         from persistor.plots.examples import draw_examples
@@ -106,11 +113,11 @@ class DataShow:
         bring_data(task.data)
         split = task.split(self.split)
         if task.letters:
-            found = texts(task, split, self.examples)
+            examples = texts(task, split, self.examples)
             if self.json:
-                print(json.dumps({"examples": [{"target": t, "text": x} for t, x in found]}))
+                print(json.dumps({"examples": [{"target": t, "text": x} for t, x in examples]}))
             else:
-                print("\n\n".join(f"[{target}] {text}" for target, text in found))
+                print("\n\n".join(f"[{target}] {text}" for target, text in examples))
             return 0
         path = self.picture or Path(f"{self.task}.png")
         draw_examples(task, f"{self.task}, {self.split}", split, self.examples, path)
@@ -120,7 +127,7 @@ class DataShow:
 
 @dataclass(frozen=True)
 class Data:
-    """Data sets: list, fetch, check, and look at them."""
+    """List, fetch and check data sets, and look at their examples."""
 
     command: Annotated[
         Annotated[DataList, subcommand("list")]
@@ -132,12 +139,12 @@ class Data:
     ]
 
     def run(self) -> int:
-        """Do what was asked."""
+        """Run the chosen command."""
         return self.command.run()
 
 
 def data_name(name: str) -> str:
-    """The data set of this name, or the one that the task of this name needs."""
+    """The name of a data set, given its own name or that of a task which needs it."""
     from persistor.data import DATASETS
 
     if name in DATASETS:
@@ -151,7 +158,7 @@ def data_name(name: str) -> str:
 
 
 def report_data(name: str, as_json: bool) -> int:
-    """Bring a data set, and say where it lies."""
+    """Fetch and read a data set, and print where its files are."""
     from persistor.data import DATASETS
 
     bring_data(name)
@@ -159,5 +166,5 @@ def report_data(name: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"data": name, "files": paths}))
     else:
-        print(f"{name} is whole: " + ", ".join(paths))
+        print(f"{name} is complete: " + ", ".join(paths))
     return 0

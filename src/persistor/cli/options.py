@@ -1,7 +1,6 @@
 """Options that are declared elsewhere, as arguments of a command.
 
-Options of cells stand in the cells' files and nowhere else: what a cell declares, `persistor train`
-asks for.
+A cell's options are declared only in the cell's file; `persistor train` takes all of them.
 """
 
 from __future__ import annotations
@@ -19,17 +18,19 @@ from persistor._tools.options import Option, Value, declared_in
 
 
 def _argument(option: Option) -> tuple[str, Any, Any]:
-    """An option as a field of a command: none where it is not given."""
+    """An option as a field of a command. Its value is None if the user leaves it out."""
     if isinstance(option.default, bool):
         return option.name, Annotated[bool, arg(help=option.help)], False
     kind = Literal[option.choices] if option.choices else type(option.default)
     default = f"{option.default:g}" if isinstance(option.default, int | float) else option.default
     hint = f"(default: {default})"
-    return option.name, Annotated[kind | None, arg(help=option.help, help_behavior_hint=hint)], None
+    name = None if option.choices else type(option.default).__name__.upper()
+    argument = arg(metavar=name, help=option.help, help_behavior_hint=hint)
+    return option.name, Annotated[kind | None, argument], None
 
 
 def _cells_folder() -> Path:
-    """Where the cells' files are, found without importing them."""
+    """The folder of the cells' files, found without importing them."""
     spec = find_spec("persistor")
     assert spec is not None
     assert spec.origin is not None
@@ -39,17 +40,18 @@ def _cells_folder() -> Path:
 CELL_OPTIONS = dataclasses.make_dataclass(
     "CellOptions", map(_argument, declared_in(_cells_folder())), frozen=True
 )
-CELL_OPTIONS.__doc__ = "Options of cells; each applies to the cells that have it."
+CELL_OPTIONS.__doc__ = "Options of cells. Each applies only to the cells that declare it."
 CellOptions = Annotated[Any, arg(name="", constructor=CELL_OPTIONS)]
 
 
 def given_options(options: Any) -> dict[str, Value]:
-    """The options that were given."""
+    """The options that the user gave."""
     return {k: v for k, v in vars(options).items() if v is not None and v is not False}
 
 
 def assignments(texts: Iterable[str]) -> dict[str, str]:
-    """KEY=VALUE, by key."""
+    """The values of KEY=VALUE texts, by key."""
+
     values = {}
     for text in texts:
         name, equals, value = text.partition("=")

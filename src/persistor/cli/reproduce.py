@@ -1,4 +1,4 @@
-"""`persistor reproduce | compare | figure | report`: the paper beside ours."""
+"""`persistor reproduce | compare | figure | report`: our results beside the paper's."""
 
 from __future__ import annotations
 
@@ -25,18 +25,23 @@ from persistor.cli.shared import (
 
 Only = Annotated[
     tuple[str, ...],
-    arg(help="Some rows alone: cell=cmru,lru epsilon=1 state=32 blocks=1 length=100 task=smnist."),
+    arg(
+        metavar="KEY=VALUE",
+        help="Only some rows, for example cell=cmru,lru length=100. The keys are task, cell, "
+        "epsilon, state, blocks and length.",
+        help_behavior_hint="(default: all rows)",
+    ),
 ]
 Format = Annotated[Literal["text", "markdown", "latex"], arg(help="How tables are printed.")]
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Repeat tables of the paper, and see ours beside the published numbers.
+    """Train the runs of the paper's tables, and show the results beside the published numbers.
 
-    What is done already is not computed again; stopped or killed, the same command goes on. One
-    run that fails does not stop the others. `persistor compare` shows results without training.
-    Examples:
+    Finished runs are not computed again. If the command is stopped or killed, run it again to
+    continue. A run that fails does not stop the others. `persistor compare` shows the results
+    without training. For example:
 
       persistor reproduce --list
       persistor reproduce parity --seeds 1 --budget 0.05
@@ -45,23 +50,31 @@ class Reproduce:
     """
 
     names: Annotated[
-        Positional[tuple[str, ...]], arg(metavar="TABLE", help="One or several; see --list.")
+        Positional[tuple[str, ...]],
+        arg(
+            metavar="TABLE",
+            help="One or more tables; --list shows all.",
+            help_behavior_hint="(required, unless you give --list)",
+        ),
     ] = ()
     list: Annotated[
-        bool, arg(help="Show the tables: runs, what is done, and the time they take here.")
+        bool, arg(help="List the tables: their runs, how many are done, and the time left.")
     ] = False
     measure: Annotated[
-        bool, arg(help="With --list: time a step of each table that was not timed here before.")
+        bool, arg(help="With --list: time a training step of each table not timed here yet.")
     ] = False
-    seeds: Annotated[int, arg(help="Seeds of every entry, from 0.")] = 5
-    budget: Annotated[str, arg(help="full, or a share of the paper's steps such as 0.05.")] = "full"
+    seeds: Annotated[int, arg(help="Number of seeds for every entry, counted from 0.")] = 5
+    budget: Annotated[
+        str, arg(help="full, or a fraction of the paper's training steps such as 0.05.")
+    ] = "full"
     only: Only = ()
     architecture: ArchitectureName = "paper"
     set: Changes = ()
     workers: Annotated[
         int | None,
         arg(
-            help="Processes; they share the processors.",
+            metavar="INT",
+            help="Number of runs to train at the same time, each in its own process.",
             help_behavior_hint="(default: one for each processor)",
         ),
     ] = None
@@ -69,7 +82,8 @@ class Reproduce:
         str | None,
         arg(
             metavar="ADDRESS",
-            help="Hand the runs to the Dask scheduler at this address, such as tcp://host:8786.",
+            help="Train on the Dask cluster whose scheduler has this address, for example "
+            "tcp://host:8786.",
         ),
     ] = None
     runs: Runs = None
@@ -102,12 +116,12 @@ class Reproduce:
         for name, reason in failures.items():
             print(f"failed: {name}: {reason}", file=sys.stderr)
         if stopped:
-            print("stopped; run the same command again to go on", file=sys.stderr)
+            print("stopped; run the same command again to continue", file=sys.stderr)
             return 130
         return 1 if failures else 0
 
     def _train(self, work: Any, folder: Path) -> tuple[dict[str, str], bool]:
-        """Train what has no outcome yet: what failed and why, and whether somebody stopped it."""
+        """Train the missing runs. Returns why runs failed, by run, and whether the user stopped."""
         from persistor._tools.machine import processors
         from persistor._tools.progress import SweepWatcher
         from persistor.reproduction.cluster import sweep_cluster
@@ -122,10 +136,12 @@ class Reproduce:
             return {}, False
         workers = processors() if self.workers is None else self.workers
         if self.cluster is not None and self.workers is not None:
-            raise PersistorError("--workers is for this machine; a cluster has the workers it has")
+            raise PersistorError(
+                "--workers is for this machine; leave it out, a cluster has its own workers"
+            )
         if self.cluster is None:
             for name in sorted({e.task.data for e in missing if e.task.data is not None}):
-                bring_data(name)  # once, before the workers ask for it all together
+                bring_data(name)  # once, before all workers ask for it at the same time
         stop = StopOnInterrupt()
         with SweepWatcher({e.name: weight for e, weight in missing.items()}) as watcher:
 
@@ -136,11 +152,11 @@ class Reproduce:
                 else:
                     watcher.end(news.experiment.name, news.outcome)
 
-            given = {"watch": hear, "should_stop": stop.asked}
+            callbacks = {"watch": hear, "should_stop": stop.asked}
             if self.cluster is not None:
-                failures = sweep_cluster(tuple(missing), folder, self.cluster, **given)
+                failures = sweep_cluster(tuple(missing), folder, self.cluster, **callbacks)
             else:
-                failures = sweep(tuple(missing), folder, workers=workers, **given)
+                failures = sweep(tuple(missing), folder, workers=workers, **callbacks)
         return failures, stop.asked()
 
     def _list(self, folder: Path) -> int:
@@ -168,9 +184,9 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Compare:
-    """Show ours beside the paper's numbers, from runs that are there; nothing is trained.
+    """Show the results of existing runs beside the paper's numbers. Nothing is trained.
 
-    Examples:
+    For example:
 
       persistor compare parity --runs results --format markdown
       persistor compare parity --runs results --provenance
@@ -180,8 +196,8 @@ class Compare:
         Positional[tuple[str, ...]],
         arg(
             metavar="TABLE",
-            help="One or several.",
-            help_behavior_hint="(default: all with a run)",
+            help="One or more tables; `persistor reproduce --list` shows all.",
+            help_behavior_hint="(default: every table that has a run)",
         ),
     ] = ()
     only: Only = ()
@@ -190,7 +206,7 @@ class Compare:
     provenance: Annotated[
         bool,
         arg(
-            help="Also say where each value comes from: versions, engine, processor, seconds, and "
+            help="Also show where each value comes from: versions, engine, processor, seconds, and "
             "the command that repeats the run."
         ),
     ] = False
@@ -219,21 +235,25 @@ class Compare:
 
 @dataclass(frozen=True)
 class DrawFigure:
-    """Draw figures of the paper, with ours beside it where there are runs at full budget.
+    """Draw the paper's figures, and add the results of runs at full budget.
 
     Example: persistor figure smnist copy-first --runs results
     """
 
     names: Annotated[
         Positional[tuple[str, ...]],
-        arg(metavar="FIGURE", help="One or several.", help_behavior_hint="(default: all)"),
+        arg(
+            metavar="FIGURE",
+            help="One or more figures, by name.",
+            help_behavior_hint="(default: all)",
+        ),
     ] = ()
-    folder: Annotated[Path, arg(help="Where to put NAME.pdf and NAME.png.")] = Path("figures")
+    folder: Annotated[Path, arg(help="Folder for NAME.pdf and NAME.png.")] = Path("figures")
     runs: Runs = None
     json: Json = False
 
     def run(self) -> int:
-        """Draw, and say where."""
+        """Draw the figures and print their paths."""
         from persistor._tools.files import writing
         from persistor.plots.paper import FIGURES, draw
         from persistor.reproduction.outcomes import find_outcomes
@@ -256,23 +276,23 @@ class DrawFigure:
 
 @dataclass(frozen=True)
 class Report:
-    """Write one page that says how well the paper was repeated; it opens without network.
+    """Write one page that shows how well the runs reproduce the paper. It opens offline.
 
-    Tables with plots, learning curves, the states inside trained networks, and a playground where
-    an input moves the cells' states. A page whose name ends in .md is Markdown: what was measured,
-    and why it differs where it does. Examples:
+    The page has tables with plots, learning curves, the states inside trained networks, and a
+    playground where you move the states of cells with an input. If the name of the page ends in
+    .md, it is Markdown instead: the tables, and why results differ from the paper. For example:
 
       persistor report --runs runs
       persistor report --runs results --page docs/results.md
     """
 
-    page: Annotated[Path, arg(help="Where to write it: .html, or .md.")] = Path("report.html")
+    page: Annotated[Path, arg(help="File to write, .html or .md.")] = Path("report.html")
     runs: Runs = None
     data_dir: DataDir = None
     json: Json = False
 
     def run(self) -> int:
-        """Write the page, and say where."""
+        """Write the page and print its path."""
         use_data_folder(self.data_dir)
         from persistor._tools.files import write_atomically
         from persistor._tools.progress import Counter
@@ -292,18 +312,18 @@ class Report:
 
 
 def share_of_steps(budget: str) -> float:
-    """A budget as a share of the paper's steps."""
+    """A budget as a fraction of the paper's steps."""
     try:
         share = 1.0 if budget == "full" else float(budget)
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:
-        raise PersistorError(f"budget is {budget!r}; give full, or a share such as 0.05")
+        raise PersistorError(f"budget is {budget!r}; give full, or a fraction such as 0.05")
     return share
 
 
 def chosen_architecture(name: str, changes: tuple[str, ...]):
-    """The reading of the paper that the options stand for."""
+    """The architecture that the options describe."""
     from persistor.model.architecture import architecture_named
 
     return architecture_named(name).but(assignments(changes))
@@ -321,7 +341,7 @@ def show_comparisons(
     architecture: Any = None,
     origins: bool = False,
 ) -> None:
-    """Print tables beside the paper's; runs that are not to be trusted are named."""
+    """Print tables beside the paper's, and name the runs that cannot be trusted."""
     from persistor.model import PAPER
     from persistor.reproduction.comparison import FORMATS, compare, provenance
     from persistor.reproduction.outcomes import find_outcomes
@@ -341,13 +361,13 @@ def show_comparisons(
         texts = [
             FORMATS[format](c) + (_origins(provenance(c), format) if origins else "") for c in shown
         ]
-        print("\n\n".join(texts) or f"no run of the paper's in {folder}")
+        print("\n\n".join(texts) or f"no run in {folder} belongs to a table of the paper")
     for problem in problems:
         print(problem, file=sys.stderr)
 
 
-def _origins(found: dict[str, dict[str, str]], format: str) -> str:
-    """Where values come from, a line each, to stand under their table."""
+def _origins(origins: dict[str, dict[str, str]], format: str) -> str:
+    """Lines to print below a table, one for each value, that say where it comes from."""
     start = {"text": "\n  ", "markdown": "\n- ", "latex": "\n% "}[format]
-    lines = [f"{label}: {origin}" for label, runs in found.items() for origin in runs.values()]
+    lines = [f"{label}: {origin}" for label, runs in origins.items() for origin in runs.values()]
     return ("\n" if format == "markdown" else "") + "".join(start + line for line in lines)

@@ -23,12 +23,12 @@ DEFAULT = Path("results")
 
 @dataclass(frozen=True)
 class ResultsAdd:
-    """Add finished runs to an archive: a line each in runs.jsonl, and their curves in curves/.
+    """Add finished runs to an archive: one line each in runs.jsonl, and their curves in curves/.
 
-    A run must be finished and pass the checks that `compare` makes. Of an experiment one result
-    is kept; the same one again changes nothing. If a run is refused, none is added. Outputs of
-    `evaluate --json` and `inspect --json` go along if you saved them in the run's folder, as
-    evaluate.json and inspect.json. Examples:
+    A run must be finished and pass the checks that `compare` makes. An archive keeps one result
+    for each experiment; adding it again changes nothing. If one run is refused, none is added. If
+    you saved the output of `evaluate --json` or `inspect --json` in the run folder, as
+    evaluate.json or inspect.json, it is added too. For example:
 
       persistor results add runs/parity-*
       persistor results add parity-cmru-eps-1-d1-r1-seed0-4bb63854dd034dea --to results
@@ -36,18 +36,22 @@ class ResultsAdd:
 
     names: Annotated[
         Positional[tuple[Path, ...]],
-        arg(metavar="RUN", help="Run folders, or their names below the runs folder."),
+        arg(
+            metavar="RUN",
+            help="Run folders, or their names in the runs folder.",
+            help_behavior_hint="(required)",
+        ),
     ]
     to: Annotated[Path, arg(help="Folder of the archive.")] = DEFAULT
     runs: Runs = None
     json: Json = False
 
     def run(self) -> int:
-        """Check all, then add all."""
+        """Check all runs, then add all of them."""
         from persistor.reproduction.archive import Archive
 
         if not self.names:
-            raise PersistorError("name a run; `persistor list` shows yours")
+            raise PersistorError("name a run; `persistor list` shows your runs")
         fates = Archive(self.to).add([self._finished(name) for name in self.names])
         if self.json:
             print(json.dumps({"archive": str(self.to), "runs": fates}))
@@ -67,14 +71,14 @@ class ResultsAdd:
             raise PersistorError(f"{path.name} is not added: {error}") from None
         if record is None:
             raise PersistorError(
-                f"{path.name} is not finished; `persistor train` with its options continues it"
+                f"{path.name} is not finished; continue it with `persistor train` and its options"
             )
         return record
 
 
 @dataclass(frozen=True)
 class ResultsList:
-    """Show the runs of an archive with their test metrics, and what else is kept there.
+    """List the runs of an archive with their test metrics, and the other outputs it keeps.
 
     Example: persistor results list --runs results
     """
@@ -83,7 +87,7 @@ class ResultsList:
     json: Json = False
 
     def run(self) -> int:
-        """A line a run."""
+        """Print one line for each run."""
         archive = existing(self.runs)
         records, problems = archive.read()
         runs = {record.name: record.result.get("test") for record in records}
@@ -102,9 +106,9 @@ class ResultsList:
 
 @dataclass(frozen=True)
 class ResultsShow:
-    """Print a run of an archive as JSON, or its curve; or what else is kept, by its name.
+    """Print a run of an archive as JSON, its learning curve, or another output that is kept.
 
-    Enough of a name to tell it apart will do. Examples:
+    A part of the name is enough if only one run matches it. For example:
 
       persistor results show 3249dcfa696e681e
       persistor results show 3249dcfa696e681e --curve > progress.jsonl
@@ -112,15 +116,16 @@ class ResultsShow:
     """
 
     name: Annotated[
-        Positional[str], arg(metavar="NAME", help="A run, or part of its name; or an output.")
+        Positional[str],
+        arg(metavar="NAME", help="A run, a part of its name, or the name of an output."),
     ]
     curve: Annotated[
-        bool, arg(help="The run's curve instead: every evaluation, a line of JSON each.")
+        bool, arg(help="Print the run's learning curve instead, one JSON object per line.")
     ] = False
     runs: ArchiveFolder = DEFAULT
 
     def run(self) -> int:
-        """Print it."""
+        """Print the run, its curve or the output."""
         archive = existing(self.runs)
         printed = archive.printed()
         if self.name in printed and not self.curve:
@@ -136,9 +141,9 @@ class ResultsShow:
 
 @dataclass(frozen=True)
 class ResultsCheck:
-    """Check an archive: names, results, curves and digests must agree, and nothing be left over.
+    """Check that names, results, curves and digests of an archive agree and nothing is left over.
 
-    Prints a line for everything that is wrong, and then ends with status 1.
+    The command prints one line for each problem. If there is one, the exit status is 1.
     """
 
     runs: ArchiveFolder = DEFAULT
@@ -160,7 +165,7 @@ class ResultsCheck:
 
 @dataclass(frozen=True)
 class Results:
-    """Finished runs in a few files that can be committed: add, list, show and check them."""
+    """Keep finished runs in a few files that you can commit: add, list, show and check them."""
 
     command: Annotated[
         Annotated[ResultsAdd, subcommand("add")]
@@ -172,12 +177,12 @@ class Results:
     ]
 
     def run(self) -> int:
-        """Do what was asked."""
+        """Run the chosen command."""
         return self.command.run()
 
 
 def existing(folder: Path) -> Archive:
-    """The archive in a folder that has one."""
+    """The archive in a folder; an error if there is none."""
     from persistor.reproduction.archive import PRINTED, RUNS, Archive
 
     if not any((folder / name).is_file() for name in (RUNS, PRINTED)):
@@ -188,7 +193,7 @@ def existing(folder: Path) -> Archive:
 
 
 def find_run(archive: Archive, name: str) -> Record:
-    """The run of this name, or the only one whose name has this in it."""
+    """The run with this name, or the only run whose name contains it."""
     records, _ = archive.read()
     matching = [record for record in records if name in record.name]
     exact = [record for record in matching if record.name == name]
@@ -206,7 +211,8 @@ def find_run(archive: Archive, name: str) -> Record:
 
 
 def _test(record: Record) -> str:
-    """What a run was tested to be, or why it does not count."""
+    """A run's test metric, or why it does not count."""
+
     try:
         return f"{record.metric} {record.tested():.4f}"
     except PersistorError as error:

@@ -1,4 +1,4 @@
-"""What the commands share: options, the data folder, Ctrl-C. Thin; JAX is imported late."""
+"""What the commands share: options, the data folder, Ctrl-C. JAX is imported only when needed."""
 
 from __future__ import annotations
 
@@ -10,37 +10,49 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-Json = Annotated[bool, arg(help="Print exactly one JSON object, the result, on standard output.")]
+Json = Annotated[bool, arg(help="Print the result as one JSON object on standard output.")]
 Runs = Annotated[
-    Path | None, arg(help="Folder of the runs.", help_behavior_hint="(default: ./runs)")
+    Path | None,
+    arg(
+        metavar="PATH",
+        help="Folder that holds the runs.",
+        help_behavior_hint="(default: $PERSISTOR_RUNS, else ./runs)",
+    ),
 ]
 DataDir = Annotated[
     Path | None,
     arg(
-        help="Folder of the data sets.",
+        metavar="PATH",
+        help="Folder that holds the data sets.",
         help_behavior_hint="(default: $PERSISTOR_DATA, else the cache folder)",
     ),
 ]
 Length = Annotated[
-    int | None, arg(help="Sequence length.", help_behavior_hint="(default: the task's)")
+    int | None,
+    arg(metavar="INT", help="Sequence length.", help_behavior_hint="(default: the task's)"),
 ]
 ArchitectureName = Annotated[
-    str, arg(help="Which reading of the paper's open points: `persistor list` names them.")
+    str,
+    arg(
+        metavar="NAME",
+        help="How to fill in what the paper leaves open; `persistor list` shows the choices.",
+    ),
 ]
 Changes = Annotated[
     tuple[str, ...],
     arg(
         metavar="KEY=VALUE",
-        help="Other values for points of the architecture, such as norm=first base=100.",
+        help="Change single settings of the architecture, for example norm=first base=100.",
+        help_behavior_hint="(default: none)",
     ),
 ]
 Where = Annotated[
-    Positional[Path], arg(metavar="RUN", help="A run folder, or its name below the runs folder.")
+    Positional[Path], arg(metavar="RUN", help="A run folder, or its name in the runs folder.")
 ]
 
 
 class StopOnInterrupt:
-    """The first Ctrl-C asks to stop at the next safe point; the second stops at once."""
+    """The first Ctrl-C asks to stop at the next safe point. The second stops immediately."""
 
     def __init__(self):
         self._asked = False
@@ -49,21 +61,21 @@ class StopOnInterrupt:
     def _hear(self, *_: Any) -> None:
         self._asked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        print("stopping after this leg; press Ctrl-C again to stop at once", file=sys.stderr)
+        print("stopping soon; press Ctrl-C again to stop immediately", file=sys.stderr)
 
     def asked(self) -> bool:
-        """Whether somebody has asked."""
+        """Whether the user has asked to stop."""
         return self._asked
 
 
 def use_data_folder(chosen: Path | None) -> None:
-    """Look for data in the chosen folder; it is no part of an experiment."""
+    """Look for data in the chosen folder. The folder is not part of an experiment."""
     if chosen is not None:
         os.environ["PERSISTOR_DATA"] = str(chosen)
 
 
 def bring_data(name: str | None) -> None:
-    """See to it that a data set is there, is what it should be, and is ready to use."""
+    """Fetch a data set if it is missing, check it, and prepare it for use."""
     if name is None:
         return
     from persistor._tools.progress import Counter
@@ -76,7 +88,7 @@ def bring_data(name: str | None) -> None:
 
 
 def open_run(where: Path, runs: Path | None):
-    """The run at a path, or with that name below the runs folder."""
+    """The run at a path, or with that name in the runs folder."""
     from persistor.training import Run, find_run
 
     return Run.open(find_run(where, runs))

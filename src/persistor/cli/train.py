@@ -32,10 +32,10 @@ SEARCH = {"auto": None, "on": True, "off": False}
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model on a task under the paper's protocol, or go on with a run that was stopped.
+    """Train a model on a task with the paper's protocol, or continue a run that was stopped.
 
-    The same command always means the same run: a finished one is shown, not computed again, an
-    interrupted one continues where it was. Examples:
+    The same command always means the same run. If the run is finished, its result is shown and
+    nothing is computed. If it was interrupted, it continues where it stopped. For example:
 
       persistor train parity --epsilon -1 --steps 1500
       persistor train copy-first-discrete --length 1000 --cell alpha-cmru
@@ -45,48 +45,68 @@ class Train:
       persistor train --data sounds/ --cell cmru --state 16
     """
 
-    task: Annotated[Positional[str], arg(metavar="TASK", help="`persistor list` shows them.")] = ""
+    task: Annotated[
+        Positional[str],
+        arg(
+            metavar="TASK",
+            help="The task; `persistor list` shows all.",
+            help_behavior_hint="(required, unless you give --data)",
+        ),
+    ] = ""
     data: Annotated[
         Path | None,
         arg(
-            help="Your own data in place of a task: an .npz file with x (N, T, F) and y, "
-            "a folder of sounds by class, or a text."
+            metavar="PATH",
+            help="Train on your own data instead of a task: an .npz file with x (N, T, F) and y, "
+            "a folder with one folder of sounds for each class, or a text file.",
         ),
     ] = None
     cell: Annotated[
         str | None,
         arg(
-            help="One of `persistor list`; several with commas.",
+            metavar="CELL",
+            help="The cell; `persistor list` shows all. Blocks alternate between several cells, "
+            "written with commas.",
             help_behavior_hint="(default: cmru)",
         ),
     ] = None
     deployable: Annotated[
         bool,
         arg(
-            help="A model that a circuit can be: a positive CMRU, epsilon annealed to 0, no "
-            "positions, and tiny; with --levels, a ladder in place of the positive CMRU."
+            help="Train a model that can be built as a circuit: a positive CMRU without positions, "
+            "with --anneal and --tiny. With --levels, a ladder replaces the positive CMRU."
         ),
     ] = False
     tiny: Annotated[
         bool,
-        arg(help="A whole network of some thousand parameters: model width 16, not 256."),
+        arg(help="Use model width 16 instead of 256: a few thousand parameters in all."),
     ] = False
-    anneal: Annotated[bool, arg(help="Take epsilon from 1 to 0 during training.")] = False
+    anneal: Annotated[bool, arg(help="Lower epsilon from 1 to 0 during training.")] = False
     state: Annotated[
         int | None,
-        arg(help="State width d.", help_behavior_hint="(default: the paper's smallest)"),
+        arg(
+            metavar="INT",
+            help="State width d.",
+            help_behavior_hint="(default: the smallest in the paper for the task)",
+        ),
     ] = None
     blocks: Annotated[
         int | None,
-        arg(help="Number of blocks r.", help_behavior_hint="(default: the paper's smallest)"),
+        arg(
+            metavar="INT",
+            help="Number of blocks r.",
+            help_behavior_hint="(default: the smallest in the paper for the task)",
+        ),
     ] = None
     width: Annotated[
-        int | None, arg(help="Model width m.", help_behavior_hint="(default: 256)")
+        int | None,
+        arg(metavar="INT", help="Model width m.", help_behavior_hint="(default: 256)"),
     ] = None
     encoding: Annotated[
         int | None,
         arg(
-            help="Width of the positional encoding; 0 leaves positions out.",
+            metavar="INT",
+            help="Width of the positional encoding; 0 means no positions.",
             help_behavior_hint="(default: the model width)",
         ),
     ] = None
@@ -94,24 +114,29 @@ class Train:
     length: Length = None
     steps: Annotated[
         int | None,
-        arg(help="Length of the schedule.", help_behavior_hint="(default: the paper's budget)"),
+        arg(
+            metavar="INT",
+            help="Number of training steps.",
+            help_behavior_hint="(default: the paper's budget)",
+        ),
     ] = None
-    batch: Annotated[int, arg(help="Sequences a step.")] = 64
-    seed: Annotated[int, arg(help="Decides weights and batches.")] = 0
+    batch: Annotated[int, arg(help="Sequences in a batch.")] = 64
+    seed: Annotated[int, arg(help="Seed of the initial weights and the batches.")] = 0
     search: Annotated[
         Literal["auto", "on", "off"],
         arg(
-            help="Start from units that wait, and while the metric is no better than a guess start "
-            "again from other weights. auto is on for parity; off is the paper's protocol."
+            help="Start with high thresholds, so that units retain at first, and restart from new "
+            "weights while the model only guesses. The paper does not search (off); auto "
+            "searches on parity only."
         ),
     ] = "auto"
     architecture: ArchitectureName = "paper"
     set: Changes = ()
     remat: Annotated[
-        bool, arg(help="Compute inner arrays twice instead of keeping them: less memory.")
+        bool, arg(help="Save memory: recompute inner arrays instead of keeping them.")
     ] = False
     tensorboard: Annotated[
-        bool, arg(help="Also write an event file for TensorBoard into the run's folder.")
+        bool, arg(help="Also write an event file for TensorBoard into the run folder.")
     ] = False
     options: CellOptions = CELL_OPTIONS()
     runs: Runs = None
@@ -119,7 +144,7 @@ class Train:
     json: Json = False
 
     def experiment(self):
-        """The experiment that these options stand for."""
+        """The experiment that these options describe."""
         from persistor.experiment import Experiment
 
         return Experiment.of(
@@ -160,7 +185,7 @@ class Train:
         from persistor.training import Run, runs_folder, train
         from persistor.training.events import EventFile
 
-        bring_data(experiment.task.data)  # before anything is written
+        bring_data(experiment.task.data)  # before the run folder is created
         run = Run.create(experiment, runs_folder(self.runs))
         stop = StopOnInterrupt()
         with contextlib.ExitStack() as stack:
@@ -178,14 +203,14 @@ class Train:
 
             result = train(run, remat=self.remat, watch=watch, should_stop=stop.asked)
             if events is not None:
-                events.update()  # a run that was finished before has its curves too
+                events.update()  # write the curves of a run that was already finished
         if result is None:
-            again = "run the same command again to go on"
+            again = "run the same command again to continue"
             print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)
             return 130
         metric, value = next(iter(result["test"].items()))
-        of_paper = result["budget"] == "reduced" and self.data is None
-        budget = f" of the paper's {result['paper_steps']:,}" if of_paper else ""
+        reduced = result["budget"] == "reduced" and self.data is None
+        budget = f" of the paper's {result['paper_steps']:,}" if reduced else ""
         restarts = f", restarts: {result['restarts']}" if "restarts" in result else ""
         text = (
             f"test {metric} {value:.4f} after {result['steps']:,} steps{budget} "
@@ -197,7 +222,7 @@ class Train:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Test a trained run again: on its own test set, or on sequences of other lengths.
+    """Test a trained run again, on its own test set or on sequences of other lengths.
 
     Example: persistor evaluate runs/NAME --lengths 1000 10000 100000
     """
@@ -209,20 +234,20 @@ class Evaluate:
     json: Json = False
 
     def run(self) -> int:
-        """Evaluate, and print a line a length."""
+        """Evaluate, and print one line for each length."""
         use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
         from persistor._tools.progress import Counter
         from persistor.training import evaluate
 
-        own = run.experiment.task
-        tasks = [own.with_length(length) for length in self.lengths] or [own]
+        trained_task = run.experiment.task
+        tasks = [trained_task.with_length(length) for length in self.lengths] or [trained_task]
         model = run.model()
-        metric = own.objective.metric
+        metric = trained_task.objective.metric
         results = []
         for length, task in zip(self.lengths or (None,), tasks, strict=True):
             with Counter("its own test set" if length is None else f"length {length:,}") as count:
-                value = evaluate(model, task.split("test"), own.objective, report=count)
+                value = evaluate(model, task.split("test"), trained_task.objective, report=count)
             results.append({"length": length, metric: value})
             if not self.json:
                 name = "test set" if length is None else f"{length:,}"
@@ -234,19 +259,25 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Inspect:
-    """Look inside a trained run: when units update, the levels they visit, how gradients flow.
+    """Look inside a trained run: when units update, which states they visit, how gradients flow.
 
-    Prints a line a unit and draws a picture. `keeps` means that nothing after the first step
-    touches the unit; `counts` that it goes on adding; `flips` that updates turn its state around;
-    `forgets` and `fades` that the past is lost. For a ladder, also the levels that units visit.
+    The command prints one line for each unit and draws a picture. The verdict on a unit is one of:
+    `keeps`, no step after the first changes its state; `counts`, updates add to the state and
+    nothing is lost; `flips`, updates reverse the sign of the state; `fades`, the past fades;
+    `forgets`, the past is lost; `updates`, none of these. For a ladder, a second table shows how
+    often each unit is at each level.
     """
 
     run_folder: Where
     length: Length = None
-    examples: Annotated[int, arg(help="Sequences to look at.")] = 64
+    examples: Annotated[int, arg(help="Number of test sequences to use.")] = 64
     picture: Annotated[
         Path | None,
-        arg(help="Where to draw.", help_behavior_hint="(default: inspect.png in the run)"),
+        arg(
+            metavar="PATH",
+            help="File for the picture.",
+            help_behavior_hint="(default: inspect.png in the run folder)",
+        ),
     ] = None
     runs: Runs = None
     data_dir: DataDir = None
@@ -292,15 +323,23 @@ class Sample:
     """
 
     run_folder: Where
-    prompt: Annotated[str, arg(help="How the text begins.")] = "\n"
-    count: Annotated[int, arg(help="Characters to write.")] = 500
-    temperature: Annotated[float, arg(help="0 takes the likeliest; 1 is as trained.")] = 0.8
-    seed: Annotated[int, arg(help="Decides what is drawn.")] = 0
+    prompt: Annotated[
+        str, arg(help="How the text begins.", help_behavior_hint="(default: a new line)")
+    ] = "\n"
+    count: Annotated[int, arg(help="Number of characters to write.")] = 500
+    temperature: Annotated[
+        float,
+        arg(
+            help="At 0, always write the likeliest character; at 1, draw characters with the "
+            "model's own probabilities."
+        ),
+    ] = 0.8
+    seed: Annotated[int, arg(help="Seed of the random draws.")] = 0
     runs: Runs = None
     json: Json = False
 
     def run(self) -> int:
-        """Write, as it comes."""
+        """Print each character as soon as it is drawn."""
         run = open_run(self.run_folder, self.runs)
         import jax
 
@@ -310,7 +349,9 @@ class Sample:
 
         task: Any = run.experiment.task
         if not isinstance(task.objective, NextToken):
-            raise PersistorError(f"{run.path.name} predicts no text; train shakespeare, say")
+            raise PersistorError(
+                f"{run.path.name} was not trained to predict text; train, for example, shakespeare"
+            )
         stream = sample(
             run.model(),
             task.letters,
@@ -323,7 +364,8 @@ class Sample:
         if self.json:
             print(json.dumps({"run": run.path.name, "text": self.prompt + "".join(stream)}))
             return 0
-        first = next(stream, "")  # so that a mistake is found before anything is printed
+        first = next(stream, "")  # raises on a mistake before anything is printed
+
         print(self.prompt + first, end="", flush=True)
         for letter in stream:
             print(letter, end="", flush=True)

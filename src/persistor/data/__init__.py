@@ -1,6 +1,7 @@
-"""Data sets: where they come from, where they lie, what is in them. Nothing here needs JAX.
+"""Data sets: where they come from, where they are stored, what they hold. Nothing here needs JAX.
 
-Adding one is a file here, with a `DataSet` and a function that reads it, and two lines below.
+To add one, write a file here with a `DataSet` and a function that reads it, and add two lines
+below.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DATASETS: dict[str, DataSet] = {
     "tinyshakespeare": shakespeare.TINY,
     "speech-commands": speech.SPEECH,
 }
-# Reads everything in a data set, by its name.
+# Functions that read a whole data set, by its name.
 READERS: dict[str, Callable[[DataSet, Report], object]] = {
     "mnist": lambda data, report: mnist.load(data),
     "cifar10": lambda data, report: cifar10.load(data),

@@ -79,21 +79,21 @@ def _parse_binary(
     if len(content) != images * (1 + 3 * PIXELS):
         raise PersistorError(
             f"{path} has {len(content):,} bytes, expected {images * (1 + 3 * PIXELS):,}: "
-            "truncated or another file"
+            "it is truncated or another file"
         )
     rows = np.frombuffer(content, np.uint8).reshape(images, -1)
     return rows[:, 1:], _classes(path, rows[:, 0])
 
 
 class _Plain(pickle.Unpickler):
-    """Reads arrays of numbers and nothing that could run."""
+    """An unpickler that reads arrays of numbers and nothing that could run."""
 
     ALLOWED = frozenset({"_reconstruct", "ndarray", "dtype", "encode"})
 
     def find_class(self, module: str, name: str) -> Any:
-        """Only what an array is made of; NumPy has moved one of them since."""
+        """Allow only what an array is made of, also at its new place in NumPy."""
         if module.split(".")[0] not in ("numpy", "_codecs") or name not in self.ALLOWED:
-            raise pickle.UnpicklingError(f"{module}.{name} has no place in this file")
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in this file")
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 

@@ -1,4 +1,4 @@
-"""The files of a folder, or of an archive of that folder: read where they are, never unpacked."""
+"""The files of a folder, or of an archive of that folder, which is read without unpacking it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from persistor._tools.files import reading
 def contents(
     path: Path, wanted: Callable[[str], bool], largest: int
 ) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every wanted file: of a folder by name, of an archive in its order.
+    """Name and content of every wanted file: sorted by name in a folder, in order in an archive.
 
-    Names are relative to the folder, whether or not the archive repeats the folder's own name.
+    Names are relative to the folder, whether or not the archive repeats the folder's name.
     """
     if path.is_dir():
         for name in sorted(filter(wanted, _files(path))):
@@ -35,33 +35,35 @@ def contents(
                     assert opened is not None
                     yield name, _bounded(path / name, opened.read(largest + 1), largest)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise PersistorError(f"{path} is not a whole archive: {error}") from None
+        raise PersistorError(f"{path} is not a complete archive: {error}") from None
 
 
 def _below_root(name: str, wanted: Callable[[str], bool]) -> str | None:
-    """The wanted name that a member stands for, with the archive's own folder or without."""
+    """The name of a member, with or without the archive's root folder; None if not wanted."""
     name = posixpath.normpath(name)
     if wanted(name):
         return name
-    below = name.partition("/")[2]
-    return below if wanted(below) else None
+    relative = name.partition("/")[2]
+    return relative if wanted(relative) else None
 
 
 def _bounded(path: Path, content: bytes, largest: int) -> bytes:
     if len(content) > largest:
-        raise PersistorError(f"{path} is larger than {largest:,} bytes: not a file of this set")
+        raise PersistorError(
+            f"{path} has more than {largest:,} bytes; it is not from this data set"
+        )
     return content
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Every file below a folder, as a path relative to it."""
+    """Every file in a folder and its subfolders, as a path relative to the folder."""
     for where, _, names in os.walk(folder):
-        below = os.path.relpath(where, folder).replace(os.sep, "/")
-        yield from (name if below == "." else f"{below}/{name}" for name in names)
+        subfolder = os.path.relpath(where, folder).replace(os.sep, "/")
+        yield from (name if subfolder == "." else f"{subfolder}/{name}" for name in names)
 
 
 def fingerprint(path: Path) -> str:
-    """A few digits that change when the file, or any file of the folder, is another."""
+    """A few digits that change when the file, or any file of the folder, changes."""
     digest = hashlib.sha256()
     for name in sorted(_files(path)) if path.is_dir() else [""]:
         facts = os.lstat(os.path.join(path, name)) if name else os.stat(path)

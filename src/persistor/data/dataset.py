@@ -1,7 +1,7 @@
-"""A data set is files of a publisher, known by their checksums, in a folder of the reader's choice.
+"""A data set is a set of published files, known by their checksums, in a folder that you choose.
 
-Files are used where they lie and as they were published: archives are read, never unpacked, so
-nothing in them can write anywhere.
+Files are used where they are and as they were published. Archives are read but never unpacked, so
+nothing in them can write to the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def data_folder() -> Path:
-    """Where data lie: $PERSISTOR_DATA (`--data-dir` sets it), else the platform's cache folder."""
+    """The folder of the data: $PERSISTOR_DATA (set by `--data-dir`), else the cache folder."""
     chosen = os.environ.get("PERSISTOR_DATA")
     return Path(chosen) if chosen else platformdirs.user_cache_path("persistor", False) / "data"
 
@@ -38,15 +38,15 @@ class File:
     size: int = 0
 
     def verify(self, path: Path) -> None:
-        """Refuse a file whose bytes are not the publisher's."""
+        """Raise if the bytes of a file are not the publisher's."""
         if not self.checksum:
             return
         algorithm, expected = self.checksum.split(":")
         facts = path.stat()
-        found = _digest(path, algorithm, facts.st_size, facts.st_mtime_ns)
-        if found != expected:
+        actual = _digest(path, algorithm, facts.st_size, facts.st_mtime_ns)
+        if actual != expected:
             raise PersistorError(
-                f"{path} is damaged or another file: its {algorithm} is {found}, expected "
+                f"{path} is damaged or another file: its {algorithm} is {actual}, expected "
                 f"{expected}; remove it and get it again from {self.url}"
             )
 
@@ -63,23 +63,23 @@ def _digest(path: Path, algorithm: str, size: int, time: int) -> str:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set, and the forms in which it may lie there: the first is the one to fetch."""
+    """A data set, and the forms in which its files may be stored; `fetch` gets the first form."""
 
     name: str
     summary: str
     forms: tuple[tuple[File, ...], ...]
-    places: tuple[str, ...] = ()  # folders, besides the data folder and one named like the set
-    make: Callable[[Path, Report], None] | None = None  # for what is drawn, not downloaded
+    places: tuple[str, ...] = ()  # folders to search, besides the data folder and `name` in it
+    make: Callable[[Path, Report], None] | None = None  # if the data are generated, not downloaded
     sizes: tuple[int, int, int] | None = None  # examples for training, validation and test
-    joined: str = ""  # sha256 of all files one after another, where they have no checksums
+    joined: str = ""  # sha256 of all files one after another, if they have no checksums
 
     @property
     def files(self) -> tuple[File, ...]:
-        """What `fetch` brings."""
+        """The files that `fetch` gets."""
         return self.forms[0]
 
     def find(self, file: File) -> Path | None:
-        """Where a file lies, if it is there."""
+        """The path of a file; None if it is missing."""
         for place in ("", self.name, *self.places):
             path = data_folder() / place / file.name
             if path.exists():
@@ -87,7 +87,7 @@ class DataSet:
         return None
 
     def found(self) -> list[tuple[File, Path]]:
-        """The files of the first form that is there in full, and where; none if there is none."""
+        """The files of the first form that is complete, with their paths; none if none is."""
         for form in self.forms:
             pairs = [(file, path) for file in form if (path := self.find(file)) is not None]
             if len(pairs) == len(form):
@@ -95,7 +95,7 @@ class DataSet:
         return []
 
     def locate(self) -> list[Path]:
-        """Where the files of the first form lie that is there in full, each verified."""
+        """The paths of the first form that is complete, each file verified."""
         pairs = self.found()
         if not pairs:
             raise self.missing()
@@ -109,17 +109,17 @@ class DataSet:
         return self.sizes[SPLITS.index(split)]
 
     def slice(self, split: str) -> slice:
-        """The examples of a split, where splits follow one another."""
+        """The examples of a split, if the splits follow one another."""
         begin = sum(self.size(earlier) for earlier in SPLITS[: SPLITS.index(split)])
         return slice(begin, begin + self.size(split))
 
     def missing(self) -> PersistorError:
-        """What to do about files that are not there."""
+        """The error for missing files, which says how to get them."""
         absent = next(file for file in self.files if self.find(file) is None)
         command = f"`persistor data fetch {self.name}`"
         if self.make is not None:
             remedy = f"{command} makes it"
         else:
             either = f"{command} gets it, or " if absent.checksum else ""
-            remedy = f"{either}take it from {absent.url} and put it there"
+            remedy = f"{either}download it from {absent.url} and put it there"
         return PersistorError(f"{self.name}: {absent.name} is not in {data_folder()}; {remedy}")

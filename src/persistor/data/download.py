@@ -1,4 +1,4 @@
-"""Downloads that go on where they stopped and are believed only when their checksum is right."""
+"""Downloads that continue where they stopped, and count only if their checksum is right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT = 20.0  # seconds without a byte
 
 
 def fetch(data: DataSet, report: Report = silent) -> list[Path]:
-    """Bring the files of a data set, or make them, unless it is there already in some form."""
+    """Download or generate the files of a data set, unless they are already there in some form."""
     if not data.found():
         folder = data_folder() / data.name
         if data.make is not None:
@@ -43,47 +43,47 @@ def _download_all(data: DataSet, folder: Path, report: Report) -> None:
 
 
 def download(file: File, path: Path, report: Report = silent) -> None:
-    """Bring one file, from where an earlier attempt stopped."""
+    """Download one file, from where an earlier attempt stopped."""
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    partial = path.with_name(path.name + ".part")
     with writing(path.parent):
-        held = part.open("ab")
-    with held:
+        lock = partial.open("ab")
+    with lock:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise PersistorError(
-                f"{file.name} is being fetched by another process; try again when it is there"
+                f"another process is downloading {file.name}; try again when it is done"
             ) from None
-        if not path.exists():  # or another process brought it just now
-            _bring(file, part, path, report)
+        if not path.exists():  # otherwise another process has just finished it
+            _download_and_verify(file, partial, path, report)
 
 
-def _bring(file: File, part: Path, path: Path, report: Report) -> None:
-    """Receive a file as `part`, and give it its name if it is the right one."""
+def _download_and_verify(file: File, partial: Path, path: Path, report: Report) -> None:
+    """Download to the partial file, and give it its final name if its checksum is right."""
     try:
-        _receive(file, part, report)
+        _receive(file, partial, report)
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
         raise PersistorError(
-            f"{file.name} cannot be fetched from {file.url} ({reason}); try again to go on, or get "
-            f"it elsewhere and put it into {path.parent}"
+            f"{file.name} cannot be fetched from {file.url} ({reason}); try again to continue, or "
+            f"get it elsewhere and put it into {path.parent}"
         ) from None
     try:
-        file.verify(part)
+        file.verify(partial)
     except PersistorError:
-        part.unlink()
+        partial.unlink()
         raise PersistorError(
-            f"{file.url} sent something else than {file.name}: the checksum should be "
-            f"{file.checksum}; nothing was kept"
+            f"{file.url} did not send {file.name}: the checksum should be {file.checksum}; "
+            "the download was deleted"
         ) from None
-    os.replace(part, path)
+    os.replace(partial, path)
 
 
-def _receive(file: File, part: Path, report: Report) -> None:
-    """Append what is missing; begin again if the server does not know where we were."""
-    done = part.stat().st_size if part.exists() else 0
+def _receive(file: File, partial: Path, report: Report) -> None:
+    """Append what is missing; start again if the server cannot continue from there."""
+    done = partial.stat().st_size if partial.exists() else 0
     if done and done == file.size:
         return
     request = urllib.request.Request(file.url, headers={"Range": f"bytes={done}-"} if done else {})
@@ -92,14 +92,14 @@ def _receive(file: File, part: Path, report: Report) -> None:
     except urllib.error.HTTPError as error:
         if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise
-        part.unlink()  # more than the server has: not the beginning of this file
-        _receive(file, part, report)
+        partial.unlink()  # longer than the server's file, so it is not the beginning of it
+        _receive(file, partial, report)
         return
     with answer:
         if answer.status != http.client.PARTIAL_CONTENT:
             done = 0
         whole = done + int(answer.headers.get("Content-Length", 0))
-        with writing(part.parent), part.open("ab" if done else "wb") as output:
+        with writing(partial.parent), partial.open("ab" if done else "wb") as output:
             while chunk := answer.read(CHUNK):
                 output.write(chunk)
                 done += len(chunk)

@@ -33,7 +33,7 @@ IMDB = DataSet(
 )
 
 _REVIEW = re.compile(r"(train|test)/(pos|neg)/\d+_\d+\.txt")
-FOLDERS = ("train/pos", "train/neg", "test/pos", "test/neg")  # of as many reviews each
+FOLDERS = ("train/pos", "train/neg", "test/pos", "test/neg")  # all of the same size
 LARGEST = 100_000  # bytes; the longest review has 13,704
 SEED = 0
 
@@ -54,14 +54,14 @@ def load(data: DataSet = IMDB) -> Reviews:
 
 
 def split(name: str, data: DataSet = IMDB) -> NDArray[np.int64]:
-    """Which reviews are in a split: 40,000, 5,000 and 5,000, each half favourable."""
+    """The reviews of a split: 40,000, 5,000 and 5,000, each half favourable."""
     favourable = load(data).favourable
-    whole = data.slice(name)
-    of_either_kind = slice(whole.start // 2, whole.stop // 2)
+    both_kinds = data.slice(name)
+    of_each_kind = slice(both_kinds.start // 2, both_kinds.stop // 2)
     chosen = []
     for kind in (0, 1):
         order = np.random.RandomState(SEED + kind).permutation(np.flatnonzero(favourable == kind))
-        chosen.append(order[of_either_kind])
+        chosen.append(order[of_each_kind])
     return np.sort(np.concatenate(chosen))
 
 

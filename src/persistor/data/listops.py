@@ -48,8 +48,8 @@ def _collect(path: Path, size: int) -> Arrays:
         )
     if expressions.lengths.max() > LONGEST:
         raise PersistorError(
-            f"{path} has an expression of {expressions.lengths.max():,} tokens; the task has up to "
-            f"{LONGEST:,}"
+            f"{path} has an expression of {expressions.lengths.max():,} tokens; the task allows up "
+            f"to {LONGEST:,}"
         )
     return {
         "tokens": expressions.tokens,

@@ -2,9 +2,9 @@
 
     ( ( ( [MAX 2 ) ( ( ( [MIN 4 ) 7 ) ] ) ) ] )
 
-A node is an operator with probability 1/4, else a digit; an operator has two arguments or more, as
-many as `arguments`, all equally likely. The parentheses are the publisher's and say nothing that
-the brackets do not: they are written to files and dropped when read, and no length counts them.
+A node is an operator with probability 1/4, else a digit. An operator has 2 to `arguments`
+arguments, all numbers equally likely. The publisher's parentheses add nothing to the brackets: they
+are written to files and dropped when read, and lengths do not count them.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ TOKENS = (*DIGITS, *OPERATORS, "]")  # a token's id is its place here
 FIRST_OPERATOR = len(DIGITS)
 END = len(TOKENS) - 1
 OPERATOR_SHARE = 0.25
-PART = 1_000  # examples
+PART = 1_000  # examples in a part
 ATTEMPTS = 4_000  # expressions grown at a time
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """What is drawn, and which files it goes to; an expression is accepted by its length."""
+    """Which expressions are drawn, and the files they go to; their length decides if they count."""
 
-    depth: int  # the outermost operator stands at 1, the deepest digit here
+    depth: int  # of the deepest digit; the outermost operator has depth 1
     arguments: int
     shortest: int  # tokens
     longest: int
@@ -48,7 +48,7 @@ class Grammar:
     def __post_init__(self):
         if self.depth < 2 or self.arguments < 2:
             raise PersistorError(
-                f"depth is {self.depth} and arguments are up to {self.arguments}; both start at 2"
+                f"depth is {self.depth} and arguments is {self.arguments}; both must be at least 2"
             )
         possible = self.longest >= 4 and self.shortest <= min(self.longest, self.limit)
         if not possible:
@@ -60,7 +60,7 @@ class Grammar:
 
     @property
     def limit(self) -> int:
-        """The length of the longest expression there is."""
+        """The length of the longest possible expression."""
         length = 1
         for _ in range(self.depth - 1):
             length = 2 + self.arguments * length
@@ -98,7 +98,7 @@ class Expressions:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each."""
+        """The number of tokens of each expression."""
         return np.diff(self.starts)
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ def evaluate(expression: str) -> int:
         elif token == "]" and pending and pending[-1][1]:
             value = _apply(*pending.pop())
         else:
-            raise PersistorError(f"{token!r} cannot stand there in an expression")
+            raise PersistorError(f"{token!r} cannot come at this place in an expression")
         if pending:
             pending[-1][1].append(value)
         else:
@@ -170,10 +170,10 @@ class Level:
         return sizes, np.cumsum(sizes) - sizes
 
     def only(self, kept: NDArray[np.bool_]) -> Level:
-        """The nodes of some roots, which are numbered anew."""
-        here = kept[self.root]
+        """The nodes of the kept roots, with the roots renumbered."""
+        chosen = kept[self.root]
         number = np.cumsum(kept) - 1
-        return Level(number[self.root[here]], self.tokens[here], self.arity[here])
+        return Level(number[self.root[chosen]], self.tokens[chosen], self.arity[chosen])
 
 
 def draw(grammar: Grammar, rng: np.random.Generator) -> tuple[Expressions, NDArray[np.int64]]:
@@ -229,12 +229,12 @@ def _grow(grammar: Grammar, rng: np.random.Generator) -> list[Level]:
 
 
 def _lengths(levels: list[Level]) -> list[NDArray[np.int64]]:
-    """Tokens of every node's expression: 1 for a digit, 2 and the arguments' for an operator."""
+    """Tokens of every node: 1 for a digit; for an operator, 2 and the tokens of its arguments."""
     lengths = [np.ones(len(level.root), np.int64) for level in levels]
-    for level, own, below in zip(levels[-2::-1], lengths[-2::-1], lengths[:0:-1], strict=True):
+    for level, here, below in zip(levels[-2::-1], lengths[-2::-1], lengths[:0:-1], strict=True):
         _, first = level.families
         if len(first):
-            own[level.operators] = 2 + np.add.reduceat(below, first)
+            here[level.operators] = 2 + np.add.reduceat(below, first)
     return lengths
 
 
@@ -243,7 +243,7 @@ def _values(levels: list[Level]) -> NDArray[np.uint8]:
     values = levels[-1].tokens.astype(np.int64)
     for level in levels[-2::-1]:
         sizes, first = level.families
-        own = level.tokens.astype(np.int64)
+        level_values = level.tokens.astype(np.int64)
         if len(first):
             family = np.repeat(np.arange(len(sizes)), sizes)
             ordered = np.sort(10 * family + values) % 10
@@ -255,13 +255,13 @@ def _values(levels: list[Level]) -> NDArray[np.uint8]:
                 np.add.reduceat(values, first) % 10,
             )
             operators = level.operators
-            own[operators] = np.choose(own[operators] - FIRST_OPERATOR, results)
-        values = own
+            level_values[operators] = np.choose(level_values[operators] - FIRST_OPERATOR, results)
+        values = level_values
     return values.astype(np.uint8)
 
 
 def lines(grammar: Grammar, expressions: Expressions, arity: NDArray[np.int64]) -> list[bytes]:
-    """Lines of the publisher's file: every argument closes one of the parentheses before `[`."""
+    """Lines of the publisher's file. Every argument closes one of the parentheses before `[`."""
     text = [f"{digit} )".encode() for digit in DIGITS] + [b""] * len(OPERATORS) + [b"] ) )"]
     for operator in OPERATORS:
         text += [b"( " * (n + 1) + operator.encode() for n in range(grammar.arguments + 1)]
@@ -279,12 +279,12 @@ def lines(grammar: Grammar, expressions: Expressions, arity: NDArray[np.int64]) 
 
 
 def part(grammar: Grammar, seed: int, index: int) -> bytes:
-    """Lines number `index` of a seed's endless set: always the same `PART` of them."""
+    """Part `index` of a seed's endless set: `PART` lines that depend on nothing else."""
     rng = np.random.default_rng([seed, index])
-    found: list[bytes] = []
-    while len(found) < PART:
-        found += lines(grammar, *draw(grammar, rng))
-    return b"".join(found[:PART])
+    accepted: list[bytes] = []
+    while len(accepted) < PART:
+        accepted += lines(grammar, *draw(grammar, rng))
+    return b"".join(accepted[:PART])
 
 
 def write(
@@ -295,14 +295,14 @@ def write(
     report: Report = silent,
     processes: int | None = None,
 ) -> list[Path]:
-    """Make the files of a grammar: no expression twice. Files that are all there are left alone."""
+    """Make the files of a grammar, without duplicates; nothing to do if all files exist."""
     if seed < 0:
         raise PersistorError(f"seed is {seed}; it must not be negative")
     paths = [folder / name for name, _ in grammar.files]
     if all(path.exists() for path in paths):
         return paths
     parts = Parts(functools.partial(part, grammar, seed), folder, f"listops {grammar} {seed}")
-    # Short expressions, which are few, come early: a random choice of file keeps the files alike.
+    # Short expressions are few, so most come early: a random file for each keeps the files alike.
     choice = np.repeat(np.arange(len(paths)), [size for _, size in grammar.files])
     choice = np.random.default_rng(seed).permutation(choice).tolist()
     with contextlib.ExitStack() as stack:
@@ -321,15 +321,15 @@ def write(
 
 def _unique(stream: Iterator[bytes]) -> Iterator[bytes]:
     seen = set()
-    for some in stream:
-        for line in some.splitlines(keepends=True):
+    for part_lines in stream:
+        for line in part_lines.splitlines(keepends=True):
             digest = hashlib.blake2b(line, digest_size=16).digest()
             if digest not in seen:
                 seen.add(digest)
                 yield line
 
 
-# One character a token, so that a line is read without a loop over its tokens.
+# One character for each token, so that a line is read without a loop over its tokens.
 _STAND_INS = (b"\1", b"\2", b"\3", b"\4")
 _CHARACTERS = "".join(DIGITS).encode() + b"".join(_STAND_INS) + b"]"
 _IDS = bytes.maketrans(_CHARACTERS, bytes(range(len(TOKENS))))
@@ -337,7 +337,7 @@ _DEEPER = bytes.maketrans(_CHARACTERS, bytes([0] * len(DIGITS) + [1] * len(OPERA
 
 
 def read(path: Path) -> Expressions:
-    """The expressions of a publisher's file: columns Source and Target, or the label first."""
+    """The expressions in a file of the publisher: columns Source and Target, or label first."""
     tokens: list[bytes] = []
     values = bytearray()
     labels_first = True
@@ -351,8 +351,8 @@ def read(path: Path) -> Expressions:
             ids = _tokens(source)
             if len(columns) != 2 or ids is None or label.decode("latin-1") not in DIGITS:
                 raise PersistorError(
-                    f"{path}, line {number}: not an expression and its value with a tab between; "
-                    "get or make the file again"
+                    f"{path}, line {number} is not an expression, a tab and its value; get or make "
+                    "the file again"
                 )
             tokens.append(ids)
             values += label
@@ -364,7 +364,7 @@ def read(path: Path) -> Expressions:
 
 
 def _tokens(source: bytes) -> bytes | None:
-    """The ids of an expression's tokens; none if it is not an expression."""
+    """The ids of an expression's tokens; None if it is not an expression."""
     for operator, stand_in in zip(OPERATORS, _STAND_INS, strict=True):
         if stand_in in source:
             return None
@@ -376,7 +376,7 @@ def _tokens(source: bytes) -> bytes | None:
     if source.translate(None, _CHARACTERS):
         return None
     ids = np.frombuffer(source.translate(_IDS), np.uint8)
-    # brackets open after each token: none only after the last
+    # The number of open brackets after each token: zero only after the last.
     inside = np.cumsum(np.frombuffer(source.translate(_DEEPER), np.int8), dtype=np.int64)
     whole = len(ids) and inside[-1] == 0 and (inside[:-1] > 0).all()
     without_arguments = (ids[1:] == END) & (ids[:-1] >= FIRST_OPERATOR) & (ids[:-1] < END)

@@ -79,7 +79,7 @@ def _cosines() -> NDArray[np.float32]:
 
 
 def read_sound(content: bytes, name: str) -> NDArray[np.float32]:
-    """The samples of a wav or flac file, its channels averaged."""
+    """The samples of a wav or flac file, averaged over its channels."""
     try:
         import soundfile
     except ImportError:
@@ -89,14 +89,14 @@ def read_sound(content: bytes, name: str) -> NDArray[np.float32]:
     try:
         signal, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise PersistorError(f"{name} is not a whole wav or flac file ({error})") from None
+        raise PersistorError(f"{name} is not a complete wav or flac file ({error})") from None
     if rate != SAMPLE_RATE:
-        raise PersistorError(f"{name} has {rate} samples a second; resample it to {SAMPLE_RATE}")
+        raise PersistorError(f"{name} has a sample rate of {rate} Hz; resample it to {SAMPLE_RATE}")
     if not len(signal) or not np.isfinite(signal).all():
         raise PersistorError(f"{name} holds no sound")
     return signal.mean(1, dtype=np.float32)
 
 
 def one_second(signal: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The first second, with silence after a shorter clip."""
+    """The first second of a clip, padded with silence if the clip is shorter."""
     return np.pad(signal[:SAMPLE_RATE], (0, max(0, SAMPLE_RATE - len(signal))))

@@ -27,12 +27,12 @@ PATHFINDER = DataSet(
 
 
 def load(name: str, data: DataSet = PATHFINDER) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The pictures of a split, one row of 1,024 bytes each, and whether the discs are connected."""
+    """The pictures of a split, one row of 1,024 bytes each; 1 where the discs are connected."""
     path, size = data.locate()[SPLITS.index(name)], data.size(name)
     pictures, connected = images.read(path)
     if len(connected) != size or connected.max() > 1:
         raise PersistorError(
-            f"{path} should hold {size:,} pictures and answers 0 and 1; remove it, and "
-            "`persistor data fetch pathfinder` makes it again"
+            f"{path} should hold {size:,} pictures with answers 0 or 1; remove it and make it "
+            "again with `persistor data fetch pathfinder`"
         )
     return pictures.reshape(len(pictures), -1), connected

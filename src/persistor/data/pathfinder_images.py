@@ -1,10 +1,10 @@
 """Pathfinder (Linsley et al., 2018): do two discs lie on the same dashed path?
 
-The 32 x 32 setting of Long Range Arena (Tay et al., 2020), with its publisher's names. Two contours
-of 14 paddles begin 7 pixels apart and wind, with turns of density cos^2, touching nothing; short
-ones distract. One disc is at the beginning of a contour, the other at its end or at the end of the
-other contour. Neighbours on a contour are at most 2 pixels apart, all other paddles 2.25 or more:
-so the picture always answers the question.
+This is the 32 x 32 setting of Long Range Arena (Tay et al., 2020), with its publisher's names. Two
+contours of 14 paddles begin 7 pixels apart and turn by angles of density cos^2 without touching
+anything; short contours distract. One disc is at the beginning of a contour, the other at the end
+of the same or of the other contour. Neighbours on a contour are at most 2 pixels apart, all other
+paddles at least 2.25, so the picture always answers the question.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PADDLE_MARGIN = 1.0  # free pixels before and after a paddle
 PADDLE_CONTRAST = 0.75
 CONTINUITY = 1.0
 DISTRACTOR_LENGTH = CONTOUR_LENGTH // 3
-DISTRACTORS = 20 // DISTRACTOR_LENGTH  # fewer where there is no room
+DISTRACTORS = 20 // DISTRACTOR_LENGTH  # fewer if there is no room
 MARKER_RADIUS = 1.5
 ANTIALIAS = 2
 
@@ -41,16 +41,16 @@ LOWEST = PADDING + PADDLE_MARGIN
 HIGHEST = SIZE - LOWEST
 TARGETS = 2 * CONTOUR_LENGTH
 PADDLES = TARGETS + DISTRACTORS * DISTRACTOR_LENGTH
-FAN = 16  # directions of a paddle tried together
-BACK = 3  # paddles of each contour taken back, at most, where none of them fits
-RESTARTS = 0.05  # share of such cases in which both contours begin anew
-PLACES = 12  # tries of a distractor's first paddle
-RETRIALS = 6  # tries of a distractor
+FAN = 16  # directions tried together for a paddle
+BACK = 3  # paddles of each contour that are removed, at most, if none of them fits
+RESTARTS = 0.05  # fraction of such cases in which both contours start again
+PLACES = 12  # attempts to place a distractor's first paddle
+RETRIALS = 6  # attempts to place a distractor
 TOGETHER = 250  # pairs of contours grown at a time
-ABSENT = 1e3  # where paddles are that are not there
+ABSENT = 1e3  # coordinate of a paddle that does not exist
 
 SIZES = {"train": 160_000, "valid": 20_000, "test": 20_000}
-PART = 1_000  # pictures
+PART = 1_000  # pictures in a part
 RECORD = np.dtype([("label", np.uint8), ("image", np.uint8, (SIZE, SIZE))])
 
 Points = NDArray[np.complex64]  # x + iy, in pixels from the corner
@@ -59,7 +59,7 @@ Rows = NDArray[np.intp]
 
 @dataclass
 class Scenes:
-    """Pictures as geometry; paddle 2 i + c is number i of contour c, the distractors follow."""
+    """Pictures as geometry. Paddle 2 i + c is number i of contour c; then come the distractors."""
 
     paddles: Points  # (n, PADDLES, 3): first, middle and last point
     markers: Points  # (n, 2)
@@ -82,27 +82,27 @@ def draw_scenes(
 
 
 def _contours(rng: np.random.Generator, count: int, together: int) -> Points:
-    """Pairs of contours, grown by turns, which take back some paddles where they get stuck."""
+    """Pairs of contours, grown in turn; a pair that gets stuck loses a few paddles."""
     paddles = np.full((together, TARGETS, 3), ABSENT, np.complex64)
-    column = np.zeros(together, np.intp)  # of the paddle to come
-    rows = anew = np.arange(together)
-    found: list[Points] = []
-    while sum(map(len, found)) < count:
-        column[anew] = 2
-        paddles[anew, :2] = _first_paddles(rng, len(anew))
+    column = np.zeros(together, np.intp)  # of the next paddle
+    rows = restarted = np.arange(together)
+    finished: list[Points] = []
+    while sum(map(len, finished)) < count:
+        column[restarted] = 2
+        paddles[restarted, :2] = _first_paddles(rng, len(restarted))
         paddles[np.arange(TARGETS) >= column[:, None]] = ABSENT
         placed = _extend(paddles, rows, column, column - 2, rng)
         stuck = rows[~placed]
         column += placed
         column[stuck] = np.maximum(column[stuck] - 2 * rng.integers(1, BACK + 1, len(stuck)), 2)
         done = rows[column == TARGETS]
-        found.append(paddles[done])
-        anew = np.concatenate([done, stuck[rng.random(len(stuck)) < RESTARTS]])
-    return np.concatenate(found)[:count]
+        finished.append(paddles[done])
+        restarted = np.concatenate([done, stuck[rng.random(len(stuck)) < RESTARTS]])
+    return np.concatenate(finished)[:count]
 
 
 def _first_paddles(rng: np.random.Generator, count: int) -> Points:
-    """The first of both contours: near the middle, where they are always free."""
+    """The first paddles of both contours: near the middle, where there is always room."""
     corner = 2 * SEED_DISTANCE * (1 + 1j)
     one = corner + _anywhere(rng, (count,), SIZE - 4 * SEED_DISTANCE)
     other = one + SEED_DISTANCE * _direction(rng, (count,))
@@ -110,7 +110,7 @@ def _first_paddles(rng: np.random.Generator, count: int) -> Points:
 
 
 def _add_distractor(paddles: Points, first: int, rng: np.random.Generator) -> None:
-    """One short contour each, where there is room for it."""
+    """Add one short contour to each picture that has room for it."""
 
     def anywhere(some: Rows) -> Points:
         shape = (len(some), PLACES)
@@ -131,10 +131,10 @@ def _add_distractor(paddles: Points, first: int, rng: np.random.Generator) -> No
 def _extend(
     paddles: Points, rows: Rows, column: Rows, previous: Rows, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Add a paddle after another, turned by an angle of density cos^2; where that was possible.
+    """Add a paddle after another, turned by an angle of density cos^2; whether there was room.
 
-    Where the first angle is not free, a fan of them is tried in a random order in which likelier
-    ones come early: so the angle has that density among those that are free.
+    If there is no room at the first angle, a fan of angles is tried in random order, likelier ones
+    earlier. So the angle has that density among those with room.
     """
 
     def turned(some: Rows, angle: NDArray[np.float64]) -> Points:
@@ -162,9 +162,9 @@ def _place(
     neighbour: Rows | None,
     proposals: Sequence[Callable[[Rows], Points]],
 ) -> NDArray[np.bool_]:
-    """Put the first proposal that is free into each row's column; where there was one.
+    """Put the first proposal with room into each row's column; whether there was one.
 
-    A proposal function gives, for some of the rows, several paddles each: (n, k, 3).
+    A proposal function returns several paddles for each of some rows: (n, k, 3).
     """
     missing = np.arange(len(rows))
     for propose in proposals:
@@ -174,10 +174,10 @@ def _place(
         some = missing[row]
         next_to = None if neighbour is None else neighbour[some]
         free[row, number] = _clear(proposal[row, number], paddles[rows[some]], next_to)
-        found, first = free.any(1), free.argmax(1)
-        some = missing[found]
-        paddles[rows[some], column[some]] = proposal[found, first[found]]
-        missing = missing[~found]
+        has_free, first = free.any(1), free.argmax(1)
+        some = missing[has_free]
+        paddles[rows[some], column[some]] = proposal[has_free, first[has_free]]
+        missing = missing[~has_free]
     placed = np.ones(len(rows), bool)
     placed[missing] = False
     return placed
@@ -190,7 +190,7 @@ def _inside(paddle: Points) -> NDArray[np.bool_]:
 
 
 def _clear(paddle: Points, others: Points, neighbour: Rows | None) -> NDArray[np.bool_]:
-    """Whether a paddle (n, 3) keeps its distance from others (n, k, 3), but for its neighbour."""
+    """Whether a paddle (n, 3) is far enough from others (n, k, 3), except its neighbour."""
     if neighbour is not None:
         others[np.arange(len(others)), neighbour] = ABSENT
     points = others.reshape(len(others), 1, 3 * others.shape[1])
@@ -217,13 +217,13 @@ def _anywhere(
     return width * (rng.random(shape) + 1j * rng.random(shape))
 
 
-# The distribution of turns, to be inverted: the integral of cos^2(continuity * angle).
+# The cumulative distribution of turns: the integral of cos^2(continuity * angle).
 _TURN_ANGLES = np.linspace(-np.pi / 2, np.pi / 2, 1_001) / CONTINUITY
 _TURN_SHARES = 0.5 + (_TURN_ANGLES * CONTINUITY + np.sin(2 * _TURN_ANGLES * CONTINUITY) / 2) / np.pi
 
 
 def _lanczos() -> NDArray[np.float32]:
-    """The matrix that takes a row at `ANTIALIAS` times the resolution to its pixels (Lanczos 3)."""
+    """The matrix that reduces a row at `ANTIALIAS` times the resolution to pixels (Lanczos 3)."""
     fine = (np.arange(ANTIALIAS * SIZE) + 0.5) / ANTIALIAS
     apart = fine - (np.arange(SIZE) + 0.5)[:, None]
     weights = np.sinc(apart) * np.sinc(apart / 3) * (np.abs(apart) < 3)
@@ -273,9 +273,9 @@ def write(
     part_size: int = PART,
     together: int = TOGETHER,
 ) -> dict[str, Path]:
-    """Make a file a split, each an .npy of records. Files that are all there are left alone.
+    """Make one .npy file of records for each split; nothing to do if all files exist.
 
-    A part has so many pictures, whose contours are grown so many at a time: both decide the bytes.
+    `part_size` and `together`, the contours grown at a time, both decide the bytes.
     """
     if seed < 0:
         raise PersistorError(f"seed is {seed}; it must not be negative")
@@ -292,17 +292,17 @@ def write(
             missing = size * RECORD.itemsize
             while missing:
                 waiting = waiting or next(stream)
-                some, waiting = waiting[:missing], waiting[missing:]
-                file.write(some)
-                missing -= len(some)
-                done += len(some) // RECORD.itemsize
+                chunk, waiting = waiting[:missing], waiting[missing:]
+                file.write(chunk)
+                missing -= len(chunk)
+                done += len(chunk) // RECORD.itemsize
                 report(done, total)
     parts.remove()
     return paths
 
 
 def _header(size: int) -> bytes:
-    """What stands before so many records in an .npy file."""
+    """The header of an .npy file with this many records."""
     header = io.BytesIO()
     described = np.lib.format.header_data_from_array_1_0(np.empty(0, RECORD))
     np.lib.format.write_array_header_1_0(header, described | {"shape": (size,)})
@@ -310,13 +310,13 @@ def _header(size: int) -> bytes:
 
 
 def read(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pictures (n, 32, 32) and labels (n,) of a file, left on disk until they are looked at."""
+    """Pictures (n, 32, 32) and labels (n,) of a file, which stay on disk until they are used."""
     try:
         records = np.load(path, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise PersistorError(f"{path} cannot be read as an .npy file: {error}") from None
     if not isinstance(records, np.ndarray) or records.dtype != RECORD or records.ndim != 1:
         raise PersistorError(
-            f"{path} does not hold pictures of Pathfinder; remove it, make it again"
+            f"{path} does not hold Pathfinder pictures; remove it and make it again"
         )
     return records["image"], records["label"]

@@ -1,4 +1,4 @@
-"""What took a while to compute from a data set, kept for the next time."""
+"""Arrays that took long to compute from a data set, kept for the next time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DAMAGE = (
 
 
 def prepared(key: str, make: Callable[[], Arrays]) -> Path:
-    """The file of arrays kept under a key that names all they depend on; made if not there."""
+    """The file of arrays with this key, made if missing; the key names all they depend on."""
     path = _folder() / f"{key}.npz"
     if not path.exists():
         arrays = make()
@@ -51,26 +51,26 @@ def prepared(key: str, make: Callable[[], Arrays]) -> Path:
 
 
 def _folder() -> Path:
-    """Beside the data, or in the platform's cache where the data may not be written to."""
-    beside = data_folder()
-    writable = os.access(beside, os.W_OK)
-    return (beside if writable else platformdirs.user_cache_path("persistor", False)) / "prepared"
+    """A folder beside the data, or in the platform's cache if the data are read-only."""
+    data = data_folder()
+    writable = os.access(data, os.W_OK)
+    return (data if writable else platformdirs.user_cache_path("persistor", False)) / "prepared"
 
 
 def read_arrays(path: Path) -> Arrays:
-    """The arrays of an .npz file; nothing in it is run."""
+    """The arrays of an .npz file; no code in it is run."""
     try:
         with zipfile.ZipFile(path) as file:
             return {name.removesuffix(".npy"): _array(file.read(name)) for name in file.namelist()}
     except FileNotFoundError:
-        raise PersistorError(f"{path} is not there") from None
+        raise PersistorError(f"{path} does not exist") from None
     except _DAMAGE as error:
         reason = str(error).split("\n")[0]
-        raise PersistorError(f"{path} is not a whole .npz file of arrays: {reason}") from None
+        raise PersistorError(f"{path} is not a complete .npz file of arrays: {reason}") from None
 
 
 def _array(content: bytes) -> NDArray[Any]:
-    """An array of plain numbers or text from an .npy file, which must be as long as it says."""
+    """The array of numbers or text in an .npy file; an error if it is not as long as it says."""
     file = io.BytesIO(content)
     version = np.lib.format.read_magic(file)
     read_header = {
@@ -78,7 +78,7 @@ def _array(content: bytes) -> NDArray[Any]:
         (2, 0): np.lib.format.read_array_header_2_0,
     }
     if version not in read_header:
-        raise ValueError(f"version {version} of the format is not known")
+        raise ValueError(f"version {version} of the format is unknown")
     shape, by_columns, dtype = read_header[version](file)
     if dtype.hasobject or dtype.itemsize == 0 or dtype.names:
         raise ValueError(f"an array of {dtype} is not an array of numbers")

@@ -46,7 +46,7 @@ TINY = DataSet(
 
 
 def load(data: DataSet) -> bytes:
-    """The text of a data set: one file after another, by name."""
+    """The text of a data set: its files one after another, sorted by name."""
     texts = []
     for path in data.locate():
         with reading(path) as file:
@@ -55,7 +55,7 @@ def load(data: DataSet) -> bytes:
     digest = hashlib.sha256(text).hexdigest()
     if data.joined and digest != data.joined:
         raise PersistorError(
-            f"{data.found()[0][1].parent} holds other texts: their sha256, one after another by "
-            f"name, is {digest}, expected {data.joined}; get them again from {_FROM}"
+            f"{data.found()[0][1].parent} holds other texts: joined in order of their names, their "
+            f"sha256 is {digest}, expected {data.joined}; get them again from {_FROM}"
         )
     return text

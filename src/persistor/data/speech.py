@@ -49,17 +49,17 @@ SPEECH = DataSet(
 )
 
 WORDS = {"0.01": 30, "0.02": 35}  # how many there are, by version
-PUBLISHED = "0.02"  # the paper's: it has 35 words
+PUBLISHED = "0.02"  # the version in the paper, with 35 words
 NOISE = "_background_noise_"
-NOISE_EVERY = 1_600  # samples from one noise clip to the next
-TOGETHER = 256  # clips handed to a process
+NOISE_EVERY = 1_600  # samples between the starts of two noise clips
+TOGETHER = 256  # clips that a process gets at a time
 LARGEST = 1 << 23  # bytes; the longest noise file has 3 million
 _CLIP = re.compile(rf"([a-z]+|{NOISE})/[^/]+\.wav")
 
 
 @dataclass(frozen=True)
 class Clips:
-    """Features of clips, and which of the words each is; the background noise is a word too."""
+    """Features of clips, and the word of each; background noise counts as a word."""
 
     features: NDArray[np.float16]  # (n, 101, 13)
     labels: NDArray[np.uint8]
@@ -67,13 +67,13 @@ class Clips:
 
 
 def version(data: DataSet = SPEECH) -> str:
-    """The version that is there; the newer one if there is none."""
-    there = data.found()
-    return "0.01" if there and "v0.01" in there[0][0].name else "0.02"
+    """The version of the stored data; the newer one if there are none."""
+    stored = data.found()
+    return "0.01" if stored and "v0.01" in stored[0][0].name else "0.02"
 
 
 def load(data: DataSet = SPEECH, report: Report = silent) -> Clips:
-    """All clips there are, as features: computed once and kept."""
+    """The features of all clips, computed once and kept."""
     (path,) = data.locate()
     if path.suffix != ".npz":
         key = f"{path.name.removesuffix('.tar.gz')}_mfcc{COEFFICIENTS}-{fingerprint(path)}"
@@ -97,7 +97,7 @@ def _checked(path: Path, arrays: Arrays) -> Clips:
     if x.shape != expected or x.dtype != np.float16:
         raise PersistorError(f"{path}: x is {x.dtype} {x.shape}, expected float16 {expected}")
     if not len(label) or label.max() >= len(words) or not np.isfinite(x).all():
-        raise PersistorError(f"{path} holds a label without a word, or a feature that is no number")
+        raise PersistorError(f"{path} has a label without a word, or a feature that is not finite")
     return Clips(x, label, tuple(map(str, words)))
 
 
@@ -105,8 +105,8 @@ def _compute(path: Path, report: Report) -> Arrays:
     features, names = [], []
     clips = _clips(path)
     batches = iter(lambda: list(itertools.islice(clips, TOGETHER)), [])
-    for some in in_order(_features, batches):
-        for name, x in some:
+    for batch in in_order(_features, batches):
+        for name, x in batch:
             names.append(name)
             features.append(x)
         report(len(names), 0)

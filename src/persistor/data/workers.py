@@ -1,6 +1,6 @@
-"""Large things made in numbered parts, by several processes, to be continued where they stopped.
+"""Large files made in numbered parts by several processes, which can resume after an interruption.
 
-Part i depends on i alone, so neither the number of processes nor an interruption changes a byte.
+Part i depends only on i, so neither the number of processes nor an interruption changes a byte.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from persistor._tools.errors import PersistorError
 from persistor._tools.files import write_atomically, writing
 from persistor._tools.machine import processors
 
-Report = Callable[[int, int], None]  # hears (done, total)
+Report = Callable[[int, int], None]  # called with (done, total)
 A = TypeVar("A")
 B = TypeVar("B")
 
 
 def silent(done: int, total: int) -> None:
-    """A report that nobody hears."""
+    """A report that does nothing."""
 
 
 def in_order(
     work: Callable[[A], B], items: Iterable[A], processes: int | None = None
 ) -> Generator[B]:
-    """`map(work, items)` in processes, a few items ahead of the reader; all cores by default."""
+    """`map(work, items)` in several processes (default: all cores), a few items ahead."""
     processes = processes or processors()
     if processes == 1:
         yield from map(work, items)
         return
-    # A spawned process shares nothing with this one, in which JAX may be running threads.
+    # Spawn, do not fork: JAX may be running threads in this process.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=_leave_interrupts_to_the_parent)
     items = iter(items)
@@ -52,16 +52,17 @@ def in_order(
                 waiting.append(pool.submit(work, item))
     except BrokenProcessPool:
         raise PersistorError(
-            "a process was killed, perhaps for want of memory; run the same command again to go on"
+            "a process was killed, perhaps for lack of memory; run the same command again to "
+            "continue"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 class Parts:
-    """The parts of one thing in a folder of their own, which is gone when the thing is whole.
+    """The parts of a file, in their own folder until the file is complete.
 
-    `make(i)` gives part i; it must be picklable. `key` names everything that decides the bytes.
+    `make(i)` returns part i and must be picklable. `key` names everything that decides the bytes.
     """
 
     def __init__(self, make: Callable[[int], bytes], folder: Path, key: str):
@@ -71,7 +72,7 @@ class Parts:
             self.folder.mkdir(parents=True, exist_ok=True)
 
     def __call__(self, index: int) -> Path:
-        """The file of a part, made if it is not there."""
+        """The file of a part, made if it is missing."""
         path = self.folder / f"{index:06}"
         if not path.exists():
             write_atomically(path, self.make(index))
@@ -83,7 +84,8 @@ class Parts:
             yield path.read_bytes()
 
     def remove(self) -> None:
-        """Drop the parts."""
+        """Delete the parts."""
+
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

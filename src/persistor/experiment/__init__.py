@@ -1,4 +1,4 @@
-"""An experiment as a value: task, model, training and seed; the one owner of defaults."""
+"""An experiment as a value: task, model, training and seed. All defaults are set here."""
 
 from persistor.experiment.experiment import Experiment, checked_seed
 from persistor.experiment.specs import ModelSpec, TrainingSpec, cell_class, cell_name

@@ -1,6 +1,6 @@
-"""An experiment is a value: task, model, training, seed. It goes to JSON and back, and its hash
-names its run folder. What the paper says for a task is filled in by `Experiment.of`, and nowhere
-else, so that Python and the command line mean the same run."""
+"""An experiment is a value: task, model, training, seed. It converts to JSON and back, and its hash
+is in the name of its run folder. Only `Experiment.of` fills in the paper's defaults for a task, so
+that Python and the command line mean the same run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from persistor.paper.budgets import budget
 from persistor.tasks import KINDS, TASKS, Task
 from persistor.tasks.task import Classification
 
-POISE = 1  # parts the key of a poised start from those of the weights
+POISE = 1  # makes the key of a poised start differ from those of the weights
 TINY_WIDTH = 16  # a whole network of a few thousand parameters
 
 
 def checked_seed(seed: int) -> int:
-    """A seed: one of the 2^32 that JAX tells apart."""
+    """The seed, if it is one of the 2^32 that JAX distinguishes; otherwise an error."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise PersistorError(f"seed is {seed}; it must lie between 0 and {2**32 - 1}")
     return seed
@@ -38,8 +38,8 @@ def checked_seed(seed: int) -> int:
 class Experiment:
     """One training run, completely described.
 
-    `Experiment.of("smnist", cell="cmru")` fills in what the paper says; the constructor takes every
-    part as it is.
+    `Experiment.of("smnist", cell="cmru")` fills in the paper's defaults. The constructor takes
+    every part as it is.
     """
 
     task: Task
@@ -62,7 +62,7 @@ class Experiment:
     def _check_search(self) -> None:
         if not isinstance(self.task.objective, Classification):
             raise PersistorError(
-                f"search needs answers that are right or wrong; {self.task.name} has none"
+                f"search needs a classification task, which {self.task.name} is not"
             )
         if self.model.architecture.starts:
             names = ", ".join(name for name, _ in self.model.architecture.starts)
@@ -90,14 +90,14 @@ class Experiment:
         seed: int = 0,
         **options: Value | None,
     ) -> Experiment:
-        """The experiment on a task, with what the paper says of it wherever nothing else is said.
+        """The experiment on a task, with the paper's defaults for everything that is left out.
 
-        Without `state_size`, `blocks` and `steps` these are the paper's for the task, and a run
-        searches where `train` does by default (`paper.budgets`). Several cells, in a sequence or
-        with commas, make a hybrid stack. `architecture` is a name of `ARCHITECTURES`, or a value,
-        and `changes` are other values for some of its points. `tiny` is a model of width 16;
-        `deployable` one that a circuit can be: tiny, without positions, a positive CMRU annealed to
-        epsilon 0, or with `levels` a ladder. Options of cells are given by their names.
+        `state_size`, `blocks`, `steps` and `search` default to the budget of the task
+        (`paper.budgets`). Several cells, in a sequence or with commas, make a hybrid stack.
+        `architecture` is a name from `ARCHITECTURES` or a value, and `changes` replaces some of its
+        points. A `tiny` model has width 16. A `deployable` model can be built as a circuit: it is
+        tiny, has no positions, and its cell is a positive CMRU annealed to epsilon 0 or, if you
+        give `levels`, a ladder. Other keywords are options of cells, by name.
         """
         chosen = _task(task, length)
         usual = budget(chosen.name)
@@ -140,7 +140,7 @@ class Experiment:
             "training": self.training.to_json(),
             "seed": self.seed,
         }
-        return json.loads(json.dumps(value))  # tuples become the lists that JSON has
+        return json.loads(json.dumps(value))  # tuples become lists, as in JSON
 
     @staticmethod
     def from_json(
@@ -149,7 +149,7 @@ class Experiment:
         tasks: Mapping[str, type[Task]] = KINDS,
         cells: Mapping[str, type[Cell]] = CELLS,
     ) -> Experiment:
-        """The experiment that `to_json` described; `tasks` and `cells` are what names stand for."""
+        """The experiment that `to_json` described; `tasks` and `cells` map names to classes."""
         try:
             task = dict(value["task"])
             name = task.pop("name")
@@ -166,13 +166,13 @@ class Experiment:
 
     @property
     def hash(self) -> str:
-        """Sixteen hex digits that stand for this experiment and no other."""
+        """Sixteen hex digits that identify this experiment."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def name(self) -> str:
-        """The run folder's name: readable first, then the hash."""
+        """The name of the run folder: a readable part, then the hash."""
         words = [self.task.name]
         if self.task.length:
             words.append(f"L{self.task.length}")
@@ -188,7 +188,7 @@ class Experiment:
         return self.training.steps < budget(self.task.name).steps
 
     def build(self, draw: int = 0) -> Backbone:
-        """The untrained model; the seed and, in a search, the draw decide every weight."""
+        """The untrained model. The seed and, in a search, the draw decide every weight."""
         root = jax.random.key(self.seed)
         root = jax.random.fold_in(root, draw) if draw else root
         task = self.task
@@ -199,7 +199,7 @@ class Experiment:
 
 
 def _task(task: str | Task, length: int | None) -> Task:
-    """A task by its name, or as it is; of a given length."""
+    """The task itself or the task with this name, at the length if one is given."""
     if isinstance(task, str):
         if task not in TASKS:
             raise unknown("task", task, TASKS)
@@ -212,7 +212,7 @@ def _task(task: str | Task, length: int | None) -> Task:
 
 
 def _cells(cell: CellKind | Sequence[CellKind] | None) -> tuple[CellKind, ...]:
-    """One cell or several, of which names may be written with commas."""
+    """One cell or several; names may be separated by commas."""
     if cell is None:
         return ("cmru",)
     if isinstance(cell, str):
@@ -221,5 +221,5 @@ def _cells(cell: CellKind | Sequence[CellKind] | None) -> tuple[CellKind, ...]:
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON's lists as the tuples that they were."""
+    """Fields with JSON's lists turned back into tuples."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}

@@ -19,11 +19,11 @@ from persistor.model.architecture import cell_starts
 
 WHOLE = ("steps", "batch", "evaluate_every", "valid_batches", "patience")  # of training
 NUMBERS = ("learning_rate", "final_learning_rate", "warmup", "weight_decay", "clip")
-CellKind = str | type[Cell]  # a registered name, or a class of your own
+CellKind = str | type[Cell]  # a registered name, or your own class
 
 
 def cell_class(cell: CellKind) -> type[Cell]:
-    """The class that a name stands for."""
+    """The class of a cell, given the class itself or its registered name."""
     if isinstance(cell, str):
         if cell not in CELLS:
             raise unknown("cell", cell, CELLS)
@@ -32,18 +32,18 @@ def cell_class(cell: CellKind) -> type[Cell]:
 
 
 def cell_name(cell: CellKind) -> str:
-    """The registered name of a class; of one that is not registered, its own."""
+    """The registered name of a class, or the class's own name if it is not registered."""
     kind = cell_class(cell)
     return next((name for name, known in CELLS.items() if known is kind), kind.__name__)
 
 
 @dataclass(frozen=True, init=False)
 class ModelSpec:
-    """What to build: cells, sizes, options of the cells, and the reading of the paper.
+    """What to build: cells, sizes, options of the cells, and the architecture.
 
-    With several cells, the blocks take them by turns (a hybrid stack). Options of cells are given
-    by their names: `ModelSpec(("cmru",), epsilon=0.5)`. Options that are starts, such as `hold`,
-    and the width of the positional `encoding` become part of the architecture.
+    With several cells, the blocks alternate between them (a hybrid stack). Options of cells are
+    keywords: `ModelSpec(("cmru",), epsilon=0.5)`. Options that are starts, such as `hold`, and the
+    width of the positional `encoding` become part of the architecture.
     """
 
     cells: tuple[CellKind, ...]
@@ -67,39 +67,39 @@ class ModelSpec:
         encoding: int | None = None,
         **named: Value | None,
     ):
-        def keep(name: str, value: Any) -> None:
+        def set_field(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        keep("cells", tuple(_registered(cell) for cell in cells))
-        keep("state_size", whole("state_size", state_size))
-        keep("blocks", whole("blocks", blocks))
-        keep("width", whole("width", width))
-        keep("dropout", number("dropout", dropout))
+        set_field("cells", tuple(_registered(cell) for cell in cells))
+        set_field("state_size", whole("state_size", state_size))
+        set_field("blocks", whole("blocks", blocks))
+        set_field("width", whole("width", width))
+        set_field("dropout", number("dropout", dropout))
         if not self.cells:
-            raise PersistorError("cells is empty; name at least one")
+            raise PersistorError("cells is empty; name at least one cell")
         if not 0 <= self.dropout < 1:
             raise PersistorError(f"dropout is {self.dropout:g}; it must lie in [0, 1)")
-        given = {**dict(options), **{k: v for k, v in named.items() if v is not None}}
+        chosen = {**dict(options), **{k: v for k, v in named.items() if v is not None}}
         known = self.known_options()
-        for name in given:
+        for name in chosen:
             if name not in known:
                 raise self._not_an_option(name)
-        starts = {name: value for name, value in given.items() if _is_start(known[name])}
+        starts = {name: value for name, value in chosen.items() if _is_start(known[name])}
         points = starts if encoding is None else {**starts, "encoding": encoding}
         architecture = architecture.but(points) if points else architecture
-        if architecture.encoding == self.width:  # none means this; one value, one name
+        if architecture.encoding == self.width:  # None means the same: keep one spelling
             architecture = dataclasses.replace(architecture, encoding=None)
-        keep("architecture", architecture)
-        rest = {o.name: given.get(o.name, o.default) for o in known.values() if not _is_start(o)}
+        set_field("architecture", architecture)
+        rest = {o.name: chosen.get(o.name, o.default) for o in known.values() if not _is_start(o)}
         checked = {name: known[name].checked(value) for name, value in rest.items()}
-        keep("options", tuple(sorted(checked.items())))
+        set_field("options", tuple(sorted(checked.items())))
 
     def known_options(self) -> dict[str, Option]:
-        """The options that these cells have, by name."""
+        """The options of these cells, by name."""
         return {o.name: o for cell in self.cells for o in cell_class(cell).options}
 
     def option(self, name: str) -> Value | None:
-        """The value of an option that is no start; none where no cell has it."""
+        """The value of an option that is not a start; None if no cell has it."""
         return dict(self.options).get(name)
 
     def _not_an_option(self, name: str) -> PersistorError:
@@ -122,7 +122,7 @@ class ModelSpec:
         return self.width if chosen is None else chosen
 
     def words(self, *, annealed: bool) -> list[str]:
-        """How the model shows in the name of a run, but for its sizes."""
+        """The words for the model in the name of a run, without its sizes."""
         shown = []
         for option in self.known_options().values():
             values = dict(self.architecture.starts if _is_start(option) else self.options)
@@ -133,7 +133,7 @@ class ModelSpec:
         return [*map(cell_name, self.cells), *shown, *self.architecture.words]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values. What says nothing is left out, so that earlier names stay."""
+        """As plain JSON values. New defaults are left out, so that earlier runs keep their hash."""
         known = self.known_options()
         options = {n: v for n, v in self.options if known[n].always or v != known[n].default}
         changed = self.architecture.to_json()
@@ -154,7 +154,7 @@ class ModelSpec:
 
     @staticmethod
     def from_json(value: Mapping[str, Any], cells: Mapping[str, type[Cell]] = CELLS) -> ModelSpec:
-        """The model that `to_json` described; `cells` are those that a name may stand for."""
+        """The model that `to_json` described; `cells` maps names to classes."""
         rest = dict(value)
         names = rest.pop("cells")
         for name in names:
@@ -172,7 +172,7 @@ class ModelSpec:
         )
 
     def build(self, inputs: int, outputs: int, pooling: Pooling, *, key: Key) -> Backbone:
-        """The untrained model; the key decides every weight."""
+        """The untrained model. The key decides every weight."""
         cells_key, key = jax.random.split(key)
         kinds = [cell_class(self.cells[i % len(self.cells)]) for i in range(self.blocks)]
         cells = tuple(
@@ -191,26 +191,26 @@ class ModelSpec:
         )
 
     def build_cell(self, kind: type[Cell], *, key: Key) -> Cell:
-        """A cell of this model, with those of the options that it has."""
+        """A cell of this model, built with the options that its class declares."""
         values = {**dict(self.options), **dict(self.architecture.starts)}
-        own = {o.name: values.get(o.name, o.default) for o in kind.options}
+        cell_options = {o.name: values.get(o.name, o.default) for o in kind.options}
         make: Any = kind  # a cell's constructor takes the two sizes and its options
-        return make(self.width, self.state_size, **own, key=key)
+        return make(self.width, self.state_size, **cell_options, key=key)
 
 
 def _is_start(option: Option) -> bool:
-    """Whether an architecture has this option; it knows those of registered cells alone."""
+    """Whether the architecture holds this option: only the starts of registered cells are there."""
     return option.start and option.name in cell_starts()
 
 
 def _registered(cell: CellKind) -> CellKind:
-    """The name of a cell that is registered, so that one model has one description."""
+    """A registered cell's name, else the class; so the same model has the same description."""
     name = cell_name(cell)
     return name if name in CELLS else cell
 
 
 def whole(name: str, value: object) -> int:
-    """A whole number, at least 1."""
+    """The value, if it is a whole number of at least 1; otherwise an error."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise PersistorError(f"{name} is {value}; it must be a whole number")
     if value < 1:
@@ -219,7 +219,7 @@ def whole(name: str, value: object) -> int:
 
 
 def number(name: str, value: object) -> float:
-    """A number: 1 and 1.0 are one experiment, with one name."""
+    """The value as a float, so that 1 and 1.0 name the same experiment; an error if no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise PersistorError(f"{name} is {value}; it must be a number")
     return float(value)
@@ -229,8 +229,8 @@ def number(name: str, value: object) -> float:
 class TrainingSpec:
     """The paper's training protocol (appendix "Training Generalities"); `steps` is the budget.
 
-    `search` is not the paper's: start from poised weights (`persistor.model.poised`), and while an
-    evaluation is no better than a guess, start again from others, within the same schedule.
+    `search` is not in the paper: training starts from poised weights (`persistor.model.poised`) and
+    restarts from others while evaluations are no better than a guess, within the same schedule.
     """
 
     steps: int = 30_000
@@ -252,7 +252,8 @@ class TrainingSpec:
                 object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; `search` came later, and is left out where it is off."""
+        """As plain JSON values; without `search` if it is off, as in the hashes of earlier runs."""
+
         values = dataclasses.asdict(self)
         if not self.search:
             del values["search"]

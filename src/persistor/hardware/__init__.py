@@ -1,1 +1,1 @@
-"""From a trained cell to a circuit: a pipeline of values, from mapping to proof."""
+"""From a trained cell to a circuit: mapping, rules, netlist, simulation, verification."""

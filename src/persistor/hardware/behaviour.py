@@ -1,8 +1,8 @@
-"""The circuits' behaviour in JAX: thousands of chips at once, where SPICE simulates one.
+"""The behaviour of circuits in JAX: thousands of chips at once, while SPICE simulates one.
 
 A cell is a hysteretic comparator of currents whose thresholds and output differ from chip to chip
-as they do in SPICE (`variation.Spread`). An integrator follows the equation of the DPI, in the
-logarithm of its current so that the slew from the rail is part of it.
+as they do in SPICE (`variation.Spread`). An integrator follows the equation of the DPI in the
+logarithm of its current, so that it includes the slew from the rail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RAIL = 21.0  # e-folds of current between an integrator at its level and one at 
 
 
 class Chips(eqx.Module):
-    """Thresholds and output of every cell of many chips, nA; where its integrator settles, nA."""
+    """Thresholds, output and settled integrator level of every cell of many chips, nA."""
 
     upper: Float[Array, "n d"]
     lower: Float[Array, "n d"]
@@ -32,14 +32,14 @@ class Chips(eqx.Module):
 def make_chips(
     key: Key, cell: Bistable, chips: int, cells: int, spread: Spread | None = None
 ) -> Chips:
-    """Draw chips; upper and lower threshold share a sink and so part of their error."""
+    """Draw chips. The two thresholds of a cell share a sink, and so part of their error."""
     spread = spread_of(cell) if spread is None else spread
     one, two, three, four = jax.random.normal(key, (4, chips, cells))
     shared = spread.correlation
-    own = (1 - shared**2) ** 0.5
+    separate = (1 - shared**2) ** 0.5
     return Chips(
         cell.upper + spread.upper * one,
-        cell.lower + spread.lower * (shared * one + own * two),
+        cell.lower + spread.lower * (shared * one + separate * two),
         cell.scale + spread.output * three,
         cell.scale + spread.level * four,
     )
@@ -54,9 +54,9 @@ def run_cells(
     noise: float = 0.0,
     key: Key,
 ) -> Float[Array, "n b t d"]:
-    """Output currents, nA, of every chip after every input, all cells being down at first.
+    """Output currents of every chip after every input, nA. All cells are down at first.
 
-    `noise` is the standard deviation of what is added to every input current, nA.
+    `noise` is the standard deviation of the noise that is added to every input current, nA.
     """
     batch, steps, _ = currents.shape
     ends = jnp.full((batch,), steps, jnp.int32) if lengths is None else lengths
@@ -64,8 +64,8 @@ def run_cells(
     def one_chip(args):
         upper, lower, output, key = args
 
-        def step(up, given):
-            t, current, key = given
+        def step(up, inputs):
+            t, current, key = inputs
             if noise:
                 current = current + noise * jax.random.normal(key, current.shape)
             moved = (current > upper[None, :]) | (up & (current >= lower[None, :]))
@@ -73,8 +73,8 @@ def run_cells(
             return up, up
 
         times = jnp.arange(steps, dtype=jnp.int32)
-        given = (times, jnp.moveaxis(currents, 1, 0), jax.random.split(key, steps))
-        _, ups = jax.lax.scan(step, jnp.zeros(currents.shape[::2], bool), given)
+        inputs = (times, jnp.moveaxis(currents, 1, 0), jax.random.split(key, steps))
+        _, ups = jax.lax.scan(step, jnp.zeros(currents.shape[::2], bool), inputs)
         return jnp.where(jnp.moveaxis(ups, 0, 1), output[None, None, :], 0.0)
 
     keys = jax.random.split(key, chips.upper.shape[0])
@@ -84,10 +84,10 @@ def run_cells(
 def run_ladders(
     ladder: LadderCircuit, chips: Chips, pieces: list[Piece], resolution: int = 40
 ) -> tuple[np.ndarray, Int[Array, "n t"]]:
-    """Times, and the number of cells up, of every chip's ladder under a drive.
+    """Times, and the number of cells that are up in every chip's ladder under a drive.
 
-    `chips` has a column a cell; thresholds above the first cell are raised by the scale, and their
-    error grows with the current of their sink.
+    `chips` has one column for each cell. Thresholds above the first cell are raised by the scale,
+    and their error grows with the current of their sink.
     """
     tau, level, cell = ladder.time_constant, ladder.cell.scale, ladder.cell
     dt = tau / resolution
@@ -110,7 +110,7 @@ def run_ladders(
         taken = jnp.where(up & (total < lower), taken + dt * (lower - total), 0.0)
         up = (up & (taken < ladder.fall_charge)) | (total > upper)
         growth = jnp.where(up, ratio / (1 + dpi / gain), 0.0) - 1.0
-        # The exact step of a frozen growth rate would overshoot the level: bound it there.
+        # A step at a constant growth rate would overshoot the level, so it is clipped there.
         log_current = jnp.clip(log_current + dt / tau * growth, _floor(level), jnp.log(level))
         return (up, log_current, taken), up.sum(-1, dtype=jnp.int32)
 

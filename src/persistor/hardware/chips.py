@@ -1,4 +1,4 @@
-"""Yield: what mismatch does to many chips, in SPICE and by behaviour, side by side."""
+"""Yield: how many chips work despite mismatch, in SPICE and in the behavioural model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOSS = 0.02  # a chip passes if its metric is at most this much worse than the m
 
 
 def of_cell(bench: Bench, seeds: int, chips: int, report: Report | None = None) -> dict[str, Any]:
-    """The share of cells that hold at the retain input, and the spread, both ways."""
+    """The share of cells that hold at the retain input, and the spread, in SPICE and behaviour."""
     cell = Bistable()
     simulated = monte_carlo(cell, bench, seeds, report)
     drawn = make_chips(jax.random.key(KEY), cell, chips, 1)
@@ -42,7 +42,7 @@ def of_cell(bench: Bench, seeds: int, chips: int, report: Report | None = None) 
 def of_ladder(
     levels: int, bench: Bench, seeds: int, chips: int, report: Report | None = None
 ) -> dict[str, Any]:
-    """The share of ladders that stop on every level of a drive, and that reach both ends."""
+    """The share of ladders that stop at every level of a drive, and that reach both ends."""
     ladder = LadderCircuit(levels)
     pieces, target = climb(ladder), np.array(targets(ladder))
     held = slice(0, None, 2)
@@ -59,11 +59,11 @@ def of_ladder(
     }
     return {
         how: {
-            "chips": len(found),
-            "exact": float((found == target).all(-1).mean()),
-            "ends": float((found[:, -2:] == target[-2:]).all(-1).mean()),
+            "chips": len(levels_reached),
+            "exact": float((levels_reached == target).all(-1).mean()),
+            "ends": float((levels_reached[:, -2:] == target[-2:]).all(-1).mean()),
         }
-        for how, found in reached.items()
+        for how, levels_reached in reached.items()
     }
 
 
@@ -75,22 +75,22 @@ def of_run(
     noise: float,
     report: Report | None = None,
 ) -> dict[str, Any]:
-    """The metric of every chip on a batch, and the share that stays close to the model's."""
+    """The metric of every chip on a batch, and the share of chips close to the model's."""
     key, draw = jax.random.split(jax.random.key(KEY))
     currents = jnp.asarray(deployment.currents(batch), jnp.float32)
     drawn = make_chips(draw, deployment.layer.cell, chips, currents.shape[-1])
     scores = []
     for start in range(0, chips, AT_ONCE):
-        some = jax.tree.map(lambda a, start=start: a[start : start + AT_ONCE], drawn)
+        group = jax.tree.map(lambda a, start=start: a[start : start + AT_ONCE], drawn)
         at = jax.random.fold_in(key, start)
-        outputs = run_cells(some, currents, lengths=batch.lengths, noise=noise, key=at)
+        outputs = run_cells(group, currents, lengths=batch.lengths, noise=noise, key=at)
         answers = (deployment.answers(batch, of_chip) for of_chip in outputs)
         scores += [float(objective.score(a, batch.targets).mean()) for a in answers]
         if report is not None:
             report(len(scores), chips)
     scores = np.array(scores)
-    own, _ = deployment.model(batch.inputs, lengths=batch.lengths)
-    nominal = float(objective.score(own, batch.targets).mean())
+    model_outputs, _ = deployment.model(batch.inputs, lengths=batch.lengths)
+    nominal = float(objective.score(model_outputs, batch.targets).mean())
     worse = nominal - scores if objective.higher_is_better else scores - nominal
     counts, edges = np.histogram(scores, bins=10)
     return {
@@ -107,7 +107,7 @@ def of_run(
 
 
 def sweep_text(outcomes: list[dict[str, Any]]) -> str:
-    """Outcomes of a run at several noises for a person: a line each."""
+    """The outcomes of a run at several noises as text, one line each."""
     titles = ["noise (nA)", *(t for t in outcomes[0]["behaviour"] if t != "chips")]
     rows = [
         [o["noise_nA"], *(v for t, v in o["behaviour"].items() if t != "chips")] for o in outcomes
@@ -118,7 +118,7 @@ def sweep_text(outcomes: list[dict[str, Any]]) -> str:
 
 
 def text(outcome: dict[str, Any]) -> str:
-    """The outcome for a person."""
+    """The outcome as text."""
     lines = []
     for how, facts in outcome.items():
         if how == "histogram":

@@ -3,8 +3,8 @@
 The bistable cell (nine transistors): node x takes the input current and the feedback, against a
 threshold sink. x gates two switches; each sits over a bias sink (width, scale) and pulls on a PMOS
 mirror. The first mirror feeds the width back into x, the second delivers the scale to the output.
-So x goes up where the input exceeds `upper`, down where it falls below `lower = upper - width`,
-and stays where it is in between: a current-mode Schmitt trigger, which is a BMRU.
+So x goes up if the input exceeds `upper`, goes down if it falls below `lower = upper - width`, and
+stays in between: a current-mode Schmitt trigger, which is a BMRU.
 
 The ladder (native CMRU, epsilon = 1): the scale branch of every cell is also the tail of a
 differential pair integrator (DPI). Cell k receives the integrators of its neighbours k - 1 and
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from persistor._tools.errors import PersistorError
 
 THERMAL_VOLTAGE = 0.02585  # V, at 27 C
-FALL = 2.0  # time constants in which node x falls behind a decaying integrator, simulated
+FALL = 2.0  # time constants that node x takes to fall after a decaying integrator, simulated
 KAPPA = 0.7  # slope of a subthreshold gate, PMOS of this technology
 
 
@@ -34,7 +34,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Sizes:
-    """One size for every kind of device: mirrors long for small mismatch, switches small."""
+    """The size of every kind of device: long mirrors for small mismatch, and small switches."""
 
     nmos: Size = Size(5.0, 20.0)
     pmos: Size = Size(7.0, 20.0)
@@ -43,7 +43,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Trim:
-    """What a reference is multiplied by to make up for the finite resistance of its mirrors.
+    """Factors on the references that compensate for the finite resistance of their mirrors.
 
     Measured once on the nominal corner (`persistor hardware simulate` shows what remains).
     """
@@ -134,10 +134,10 @@ class LadderCircuit:
 
     @property
     def fall_charge(self) -> float:
-        """The charge that node x gives up as it falls, nA s: what FALL time constants take.
+        """The charge that node x loses as it falls for FALL time constants, nA s.
 
-        Behind an integrator that decays through its threshold, the current that is missing grows
-        as (lower - down) (1 - exp(-t / tau)).
+        After an integrator decays through its threshold, the missing current grows as
+        (lower - down) (1 - exp(-t / tau)).
         """
-        lacking = (self.cell.lower - self.down) * self.time_constant
-        return lacking * (FALL - 1 + math.exp(-FALL))
+        missing = (self.cell.lower - self.down) * self.time_constant
+        return missing * (FALL - 1 + math.exp(-FALL))

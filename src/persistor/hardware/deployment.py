@@ -1,4 +1,4 @@
-"""A trained model with its recurrent layer in hardware: encoder and decoder stay as they are."""
+"""A trained model with its recurrent layer in hardware; encoder and decoder stay in software."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from persistor.tasks import Batch
 
 @dataclass(frozen=True)
 class Deployment:
-    """A model, and the layer of circuits that stands for its cell."""
+    """A model, and the layer of circuits that replaces its cell."""
 
     model: Backbone
     layer: Layer
@@ -29,16 +29,16 @@ class Deployment:
         """The deployment of a model with one block, no positions and a cell that maps exactly."""
         if len(model.blocks) != 1:
             raise PersistorError(
-                f"the model has {len(model.blocks)} blocks; only one can be mapped"
+                f"the model has {len(model.blocks)} blocks; a circuit needs a model with one block"
             )
         if model.encoding_width:
             raise PersistorError(
-                f"the model has a positional encoding of width {model.encoding_width}; a circuit "
-                "has no first step to count from: train with --deployable (encoding 0)"
+                f"the model has a positional encoding of width {model.encoding_width}, but a "
+                "circuit does not count steps; train with --deployable (encoding 0)"
             )
         if model.pooling is Pooling.NONE:
             raise PersistorError(
-                "the model answers at every step; a circuit is read once for a sequence"
+                "the model answers at every step, but a circuit is read once per sequence"
             )
         return Deployment(model, to_currents(mappable(model.blocks[0].cell)))
 
@@ -55,11 +55,11 @@ class Deployment:
         return np.unique(self.features(batch)[inside(batch)].round(5), axis=0)
 
     def states(self, batch: Batch) -> np.ndarray:
-        """The trained model's own states: (b, t, d)."""
+        """The states of the trained model: (b, t, d)."""
         return np.asarray(_states(self.model, batch))
 
     def answers(self, batch: Batch, outputs: Array | np.ndarray) -> Float[Array, "b o"]:
-        """What the decoder makes of the circuits' output currents, nA: (b, t, d)."""
+        """The decoder's answers to the circuits' output currents, nA: (b, t, d)."""
         states = self.layer.states(np.asarray(outputs, np.float64))
         return _decode(self.model, batch, jnp.asarray(states, jnp.float32))
 

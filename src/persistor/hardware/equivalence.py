@@ -18,32 +18,32 @@ LARGE = {"ideal": "weights too large for a mirror", "bias_ideal": "biases too la
 
 
 def ideal(weights: Weights | None) -> str:
-    """What the netlist of a layer leaves to ideal sources."""
+    """The parts of a layer's netlist that are ideal sources."""
     if weights is None:
         return "inputs (weights included), references"
-    of = weights.summary()
-    large = [f"{of[key]} {what}" for key, what in LARGE.items() if of[key]]
+    counts = weights.summary()
+    large = [f"{counts[key]} {what}" for key, what in LARGE.items() if counts[key]]
     return ", ".join(["features", "references", *large])
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """A state in which model and netlist differ, and did not one step before."""
+    """A state in which model and netlist differ, although they agreed one step before."""
 
     sequence: int
     step: int
     unit: int
-    current: float  # nA of input that the model's weights make
+    current: float  # input from the model's weights, nA
     model_is_up: bool
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a netlist is the model."""
+    """How well a netlist agrees with the model."""
 
     cell_steps: int
     equal: int
-    changes: int  # states of the model that differ from the one before: what a constant would miss
+    changes: int  # times that a state of the model changes; a constant would miss them
     divergences: list[Divergence]
     metric: str
     of_model: float  # the metric on these sequences
@@ -52,7 +52,7 @@ class Agreement:
     seconds: float  # of simulated time
     power: dict[str, float]  # nW by block, mean over the run
     ideal: str
-    weights: dict[str, int] | None  # how many are what; none where all are ideal
+    weights: dict[str, int] | None  # number of each kind; None if all are ideal
 
     @property
     def share(self) -> float:
@@ -89,10 +89,10 @@ class Agreement:
 def layer_job(
     deployment: Deployment, batch: Batch, bench: Bench, period: float, weights: Weights | None
 ) -> Job:
-    """All units of the layer; the sequences one after the other, a reset period before each.
+    """A simulation of all units on the sequences in a row, with a reset period before each.
 
-    Without `weights` they are ideal: every unit's input is one source that carries its whole sum,
-    and resets it by carrying nothing.
+    Without `weights`, the input of every unit is one ideal source that carries its whole sum. It
+    resets the unit by carrying nothing.
     """
     volts, cell = bench.conditions.supply, deployment.layer.cell
     if weights is None:
@@ -109,7 +109,7 @@ def layer_job(
 
 
 def _with_resets(values: np.ndarray) -> np.ndarray:
-    """Sequences (b, t, f) in one row of (time, f), a step of zeros before each."""
+    """Sequences (b, t, f) in a row (time, f), with a step of zeros before each."""
     return np.pad(values, ((0, 0), (1, 0), (0, 0))).reshape(-1, values.shape[-1])
 
 
@@ -135,8 +135,8 @@ def verify(
     before = np.concatenate([np.zeros((size, 1, units), bool), model[:, :-1]], axis=1)
     read = {"of_netlist": outputs, "of_model": deployment.layer.cell.scale * model}
     scores = {
-        who: objective.score(deployment.answers(batch, given), batch.targets).mean()
-        for who, given in read.items()
+        who: objective.score(deployment.answers(batch, currents_out), batch.targets).mean()
+        for who, currents_out in read.items()
     }
     power = bench.power(traces)
     return Agreement(

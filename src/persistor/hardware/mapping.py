@@ -1,18 +1,18 @@
 """Trained parameters to currents and back.
 
-A unit updates where its candidate c = W x + b leaves [-beta, beta]. With a unit current g (nA for
-one of the candidate) and a rest current in the middle of the cell's window, the input current is
+A unit updates when its candidate c = W x + b leaves [-beta, beta]. With a unit current g (nA per
+unit of the candidate) and a rest current in the middle of the cell's window, the input current is
 
     I = retain + g c,   g = (upper - lower) / (2 beta)
 
-so that c = beta is `upper` and c = -beta is `lower`: all cells share their thresholds, and the
-weights g W carry what differs. A current cannot be negative and need not be large: outside
-[0, 2 retain] the decision is made, and an ideal input is clipped there without changing a state.
-Weights as mirrors (`hardware.mirrors`) clip nothing: node x goes to a rail, and comes back.
+so that c = beta is `upper` and c = -beta is `lower`. All cells have the same thresholds; the
+weights g W carry the differences. A current cannot be negative and need not be large: outside
+[0, 2 retain] the decision is clear, so an ideal input is clipped there without changing a state.
+Weights as mirrors (`hardware.mirrors`) clip nothing: node x goes to a rail and comes back.
 The state alpha is the cell's output `scale`, read back with a gain of alpha / scale per nA.
 
-This is exact only for a threshold that no input moves and for epsilon 0: a positive CMRU after
-annealing. Every other cell is refused by name.
+This is exact only for a threshold that does not depend on the input and for epsilon 0: a positive
+CMRU after annealing. Any other cell is an error.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ from persistor.hardware.circuit import Bistable, Trim
 class Unit:
     """One unit of a layer: the factors between its numbers and its currents."""
 
-    gain: float  # nA of input for one of the candidate: g
-    weights: tuple[float, ...]  # nA of input for one of every feature: g W
-    offset: float  # nA of input at features of zero: retain + g b
-    state: float  # state for one nA of output: alpha / scale
+    gain: float  # input per unit of the candidate, nA: g
+    weights: tuple[float, ...]  # input per unit of every feature, nA: g W
+    offset: float  # input when all features are zero, nA: retain + g b
+    state: float  # state per nA of output: alpha / scale
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A recurrent layer as a circuit: one kind of cell, and a unit for every state."""
+    """A recurrent layer as a circuit: one kind of cell, and one unit for each state."""
 
     cell: Bistable
     units: tuple[Unit, ...]
 
     def sums(self, features: np.ndarray) -> np.ndarray:
-        """Input currents, nA, of features (n, m), not clipped: (n, d)."""
+        """Input currents for features (n, m), nA, not clipped: (n, d)."""
         weights = np.array([unit.weights for unit in self.units])
         return features @ weights.T + np.array([unit.offset for unit in self.units])
 
     def currents(self, candidates: Float[Array, "*s d"] | np.ndarray) -> np.ndarray:
-        """Input currents, nA, of candidates W x + b; clipped where the decision is made."""
+        """Input currents for candidates W x + b, nA, clipped where the decision is clear."""
         gains = np.array([unit.gain for unit in self.units])
         raw = self.cell.retain + gains * np.asarray(candidates, np.float64)
         return np.clip(raw, 0.0, 2 * self.cell.retain)
 
     def states(self, outputs: np.ndarray) -> np.ndarray:
-        """States of the model, of output currents in nA."""
+        """The model's states for output currents in nA."""
         return np.array([unit.state for unit in self.units]) * outputs
 
     def ups(self, states: Float[Array, "*s d"] | np.ndarray) -> np.ndarray:
-        """Whether each state is the upper of its unit's two."""
+        """Whether each state is the upper one of its unit's two states."""
         scales = np.array([unit.state for unit in self.units]) * self.cell.scale
         return np.asarray(states, np.float64) / scales > 0.5
 
@@ -106,12 +106,12 @@ class Layer:
 
 
 def mappable(cell: Cell) -> PositiveCMRU:
-    """The cell, if a circuit can be exactly what it is; otherwise an error that says what to do."""
+    """The cell, if it has an exact circuit; otherwise an error that says what to do."""
     name = type(cell).__name__
     if isinstance(cell, Ladder):
         raise PersistorError(
-            "Ladder is a circuit (persistor hardware netlist ladder), but a trained layer of them "
-            "is not written out yet; leave --levels out for one that is"
+            "Ladder has a circuit (persistor hardware netlist ladder), but a trained layer of "
+            "ladders cannot be mapped yet; train with --deployable and without --levels"
         )
     if not isinstance(cell, PositiveCMRU):
         raise PersistorError(

@@ -1,4 +1,4 @@
-"""What a simulated circuit does: thresholds, output, retention, levels, power by block."""
+"""Measurements of simulated circuits: thresholds, output, retention, levels, power by block."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class CellReport:
-    """One cell: where it switches (nA), what it delivers (nA), what it takes (nW)."""
+    """One cell: its thresholds (nA), its output (nA) and its power (nW)."""
 
     upper: float
     lower: float
@@ -67,7 +67,7 @@ class CellReport:
 
 
 def hysteresis_job(cell: Bistable, bench: Bench, seconds: float = 1.0) -> Job:
-    """A cell whose input sweeps up and down, slowly."""
+    """A cell whose input slowly sweeps up and down."""
     points = [(0.0, 0.0), (seconds, 2 * cell.retain), (2 * seconds, 0.0)]
     net = cell_bench(cell, bench.conditions.supply, {"0": points}, bench.sizes)
     vectors = ["v(drive_in0)", "i(v_out0)", "v(x0)"]
@@ -75,7 +75,7 @@ def hysteresis_job(cell: Bistable, bench: Bench, seconds: float = 1.0) -> Job:
 
 
 def hysteresis(cell: Bistable, bench: Bench, seconds: float = 1.0) -> tuple[CellReport, Traces]:
-    """Sweep the input up and down, and see where the output switches."""
+    """Sweep the input up and down, and measure where the output switches."""
     top = 2 * cell.retain
     traces = bench.run(hysteresis_job(cell, bench, seconds))
     output, drive = NANO * traces["i(v_out0)"], traces["v(drive_in0)"]
@@ -100,7 +100,7 @@ def hysteresis(cell: Bistable, bench: Bench, seconds: float = 1.0) -> tuple[Cell
 
 
 def retention(cell: Bistable, bench: Bench, seconds: float = 10.0) -> dict[str, float]:
-    """Set a cell and reset another, then leave both at the retain input: outputs at the end, nA."""
+    """Set one cell, reset another, hold both at the retain input: their outputs at the end, nA."""
     pulse = 0.05
     drives = {
         name: [(0.0, level), (pulse, level), (2 * pulse, cell.retain)]
@@ -115,10 +115,10 @@ def retention(cell: Bistable, bench: Bench, seconds: float = 10.0) -> dict[str, 
 
 @dataclass(frozen=True)
 class SumReport:
-    """Weighted sums of a layer beside the model's own: their errors, nA (mean, rms, largest)."""
+    """Errors of a layer's weighted sums compared with the model's, nA (mean, rms, largest)."""
 
     sums: int
-    rounding: dict[str, float]  # of perfect mirrors: what the grid of unit devices does
+    rounding: dict[str, float]  # of perfect mirrors, from the grid of unit devices
     nominal: dict[str, float]  # of simulated mirrors
     chips: list[dict[str, float]]  # of simulated mirrors with mismatch
 
@@ -136,7 +136,7 @@ class SumReport:
 
 
 def sums(weights: Weights, features: np.ndarray, bench: Bench, period: float = 0.02) -> np.ndarray:
-    """What the mirrors make of features (n, m) at the end of a period each, nA: (n, d)."""
+    """The mirrors' sums of features (n, m), each at the end of a period, nA: (n, d)."""
     net = sums_bench(weights, features, period, bench.conditions.supply, bench.sizes)
     vectors = [f"i(v_x{k})" for k in range(len(weights.counts))]
     traces = bench.run(net.job(vectors, len(features) * period, period / 10, []))
@@ -147,14 +147,14 @@ def sums(weights: Weights, features: np.ndarray, bench: Bench, period: float = 0
 def weighted_sums(
     weights: Weights, wanted: np.ndarray, features: np.ndarray, bench: Bench, chips: int
 ) -> SumReport:
-    """Simulate the weights on features (n, m), also with mismatch, beside the `wanted` sums."""
+    """Simulate the weights on features (n, m), without and with mismatch: errors of the sums."""
 
-    def error(found: np.ndarray) -> dict[str, float]:
-        off = found - wanted
+    def error(measured: np.ndarray) -> dict[str, float]:
+        difference = measured - wanted
         return {
-            "mean": float(off.mean()),
-            "rms": float(np.sqrt((off**2).mean())),
-            "largest": float(np.abs(off).max()),
+            "mean": float(difference.mean()),
+            "rms": float(np.sqrt((difference**2).mean())),
+            "largest": float(np.abs(difference).max()),
         }
 
     return SumReport(
@@ -171,7 +171,7 @@ def _ms(seconds: list[float]) -> str:
 
 @dataclass(frozen=True)
 class LadderReport:
-    """A ladder as driven: the level at the end of every piece of the drive, and its cost."""
+    """A ladder under a drive: the level at the end of every piece of the drive, and the power."""
 
     levels: list[int]  # cells that are up at the end of each piece
     outputs: list[float]  # nA at the same moments
@@ -195,23 +195,23 @@ class LadderReport:
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a drive: an input (nA) for a time (s)."""
+    """A piece of a drive: an input (nA) for some time (s)."""
 
     current: float
     seconds: float
 
 
 def targets(ladder: LadderCircuit) -> list[int]:
-    """The levels that `climb` rests on: zero, three (or all), two less, the top, zero."""
+    """The levels at which `climb` rests: zero, three (or all), two less, the top, zero."""
     first = min(3, ladder.levels)
     return [0, first, max(first - 2, 0), ladder.levels, 0]
 
 
 def climb(ladder: LadderCircuit) -> list[Piece]:
-    """A drive that goes up and down by several levels and rests on each of `targets`.
+    """A drive that goes up and down by several levels and rests at each of `targets`.
 
-    The first cell of a pulse moves nearly at once; the pulses end midway between the level they
-    are for and the next.
+    The first cell moves nearly at once in a pulse, so pulses end midway between their target level
+    and the next one.
     """
     _, first, second, _, _ = targets(ladder)
     rest = Piece(ladder.cell.retain, 5 * ladder.step_down)
@@ -230,7 +230,7 @@ def climb(ladder: LadderCircuit) -> list[Piece]:
 
 
 def climb_one_by_one(ladder: LadderCircuit) -> list[Piece]:
-    """Rest on every level on the way up."""
+    """A drive that goes up and rests at every level."""
     rest = Piece(ladder.cell.retain, 5 * ladder.step_down)
     pulse = Piece(ladder.up, 0.5 * ladder.step_up)
     return [rest, *(piece for _ in range(ladder.levels) for piece in (pulse, rest))]
@@ -258,7 +258,7 @@ def ladder_job(ladder: LadderCircuit, pieces: list[Piece], bench: Bench) -> Job:
 def run_ladder(
     ladder: LadderCircuit, pieces: list[Piece], bench: Bench
 ) -> tuple[LadderReport, Traces]:
-    """Drive a ladder and report the levels it takes."""
+    """Drive a ladder and report the levels it reaches."""
     cells = range(ladder.levels)
     ends = np.cumsum([piece.seconds for piece in pieces])
     traces = bench.run(ladder_job(ladder, pieces, bench))
@@ -279,7 +279,7 @@ def run_ladder(
 
 
 def _between(time: np.ndarray, level: np.ndarray, sign: int) -> list[float]:
-    """Times between changes of one level in one direction that follow each other."""
+    """Times between consecutive level changes in one direction."""
     changes = np.diff(level)
     at = np.flatnonzero(changes)
     return [

@@ -1,7 +1,7 @@
 """From circuits to SPICE: subcircuits of transistors, and the benches that drive them.
 
-Every block has a supply of its own (v_cells, v_integrators, v_mirrors, v_references, v_inputs), so
-that its power is its supply's current. References and inputs are ideal current sources.
+Every block has its own supply (v_cells, v_integrators, v_mirrors, v_references, v_inputs), whose
+current gives the power of the block. References and inputs are ideal current sources.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from persistor.hardware.mirrors import Mirrors, Weights
 from persistor.hardware.spice import Job
 
 BLOCKS = ("cells", "integrators", "mirrors", "references", "inputs")
-LOAD_VOLTAGE = 0.6  # where an output is read: about the drop of an NMOS diode
+LOAD_VOLTAGE = 0.6  # V at which an output is read: about the drop of an NMOS diode
 DIFFUSION = 0.29  # um: drain and source extend this far beyond the gate
-DECISION_VOLTAGE = 0.4  # V: node x where a cell decides (0.45 on the way up, 0.3 down; simulated)
-RAMP = 1e-3  # s between one input and the next
-COMPLIANCE = 0.05  # V: an ideal input stops pushing this close to the rail
+DECISION_VOLTAGE = 0.4  # V of node x when a cell decides (0.45 going up, 0.3 down; simulated)
+RAMP = 1e-3  # s in which an input changes to the next
+COMPLIANCE = 0.05  # V from the rail at which an ideal input stops pushing
 
 
 class Netlist:
-    """Lines of SPICE, growing."""
+    """A netlist that grows line by line."""
 
     def __init__(self, sizes: Sizes = Sizes()):  # noqa: B008
         self.lines: list[str] = []
@@ -32,7 +32,7 @@ class Netlist:
         self.transistors = 0
 
     def job(self, vectors: list[str], stop: float, step: float, low: Sequence[str]) -> Job:
-        """A transient that begins with the nodes `low` at ground; supply currents are printed."""
+        """A transient that starts with the nodes `low` at ground and prints supply currents."""
         supplies = [f"i(v_{block})" for block in BLOCKS]
         initial = dict.fromkeys(low, 0.0)
         return Job(self.lines, [*vectors, *supplies], stop, step, initial, self.transistors)
@@ -40,13 +40,13 @@ class Netlist:
     def nmos(
         self, name: str, drain: str, gate: str, source: str, size: Size | None = None, count=1
     ):
-        """An NMOS transistor, its bulk at ground; of `count` devices in parallel."""
+        """An NMOS transistor of `count` devices in parallel, with its bulk at ground."""
         self._mos(name, "nfet_01v8", (drain, gate, source, "0"), size or self.sizes.nmos, count)
 
     def pmos(
         self, name: str, drain: str, gate: str, supply: str, size: Size | None = None, count=1
     ):
-        """A PMOS transistor, source and bulk at a supply; of `count` devices in parallel."""
+        """A PMOS transistor of `count` devices in parallel, with source and bulk at a supply."""
         self._mos(name, "pfet_01v8", (drain, gate, supply, supply), size or self.sizes.pmos, count)
 
     def _mos(self, name: str, kind: str, nodes: tuple[str, ...], size: Size, count: int):
@@ -63,12 +63,12 @@ class Netlist:
         self.lines.append(f"c{name} {one} {two} {picofarad:g}p")
 
     def reference(self, name: str, nanoampere: float):
-        """An ideal reference into an NMOS diode: sinks of that current take node b_`name`."""
+        """An ideal reference into an NMOS diode; node b_`name` is the gate of its sinks."""
         self.lines.append(f"i_{name} v_references b_{name} {nanoampere:.6g}n")
         self.nmos(f"ref_{name}", f"b_{name}", f"b_{name}", "0")
 
     def supplies(self, volts: float):
-        """One supply a block."""
+        """One supply for each block."""
         self.lines += [f"v_{block} v_{block} 0 {volts:g}" for block in BLOCKS]
 
     def load(self, node: str):
@@ -76,7 +76,7 @@ class Netlist:
         self.lines.append(f"v_{node} {node} 0 {LOAD_VOLTAGE:g}")
 
     def input(self, name: str, node: str, points: Sequence[tuple[float, float]]):
-        """An ideal input of (s, nA) points that cannot push its node beyond a rail."""
+        """An ideal input through (s, nA) points that cannot push its node beyond a rail."""
         self.waveform(f"drive_{name}", points)
         drive, room = f"v(drive_{name})", f"v(v_inputs)-v({node})"
         push = f"max({drive},0)*tanh(max({room},0)/{COMPLIANCE:g})"
@@ -84,7 +84,7 @@ class Netlist:
         self.lines.append(f"b_{name} v_inputs {node} i=1n*({push}+{pull})")
 
     def waveform(self, node: str, points: Sequence[tuple[float, float]]):
-        """A voltage through (s, V) points; as an input, one volt stands for one nA."""
+        """A voltage through (s, V) points; one volt of an input means one nA."""
         self._through(f"v_{node} {node} 0", points)
 
     def current(self, name: str, supply: str, node: str, points: Sequence[tuple[float, float]]):
@@ -119,7 +119,7 @@ def bistable(net: Netlist, k: str, biases: dict[str, str], tail: str = "") -> No
 def integrator(net: Netlist, k: str, targets: Sequence[str], capacitance: float) -> None:
     """A DPI: the pair over node tail`k`, the capacitor at syn`k`, a PMOS for every target node.
 
-    tau dI/dt = -I + I (I_w / I_tau) / (1 + I / I_gain); I_gain is set by the voltage of `gain`.
+    tau dI/dt = -I + I (I_w / I_tau) / (1 + I / I_gain), where the voltage of `gain` sets I_gain.
     """
     net.nmos(f"pair_in{k}", f"syn{k}", f"syn{k}", f"tail{k}")
     net.nmos(f"pair_gain{k}", f"ps{k}", "gain", f"tail{k}")
@@ -130,10 +130,10 @@ def integrator(net: Netlist, k: str, targets: Sequence[str], capacitance: float)
 
 
 def gain_loop(net: Netlist, ladder: LadderCircuit) -> None:
-    """A replica integrator at its steady state, whose output is held at the scale.
+    """A replica integrator in its steady state, whose output the loop holds at the scale.
 
-    The loop finds the gain voltage at which an integrator settles at the scale whatever the
-    corner: an excess of output current raises `gain`, which lowers the output.
+    The loop finds the gain voltage at which an integrator settles at the scale in every corner: too
+    much output current raises `gain`, which lowers the output.
     """
     net.nmos("loop_tail", "loop_t", "b_scale", "0")
     net.nmos("loop_in", "loop_syn", "loop_syn", "loop_t")
@@ -147,7 +147,8 @@ def gain_loop(net: Netlist, ladder: LadderCircuit) -> None:
 def mirror(
     net: Netlist, name: str, mirrors: Mirrors, outputs: dict[str, int], times: int = 1
 ) -> None:
-    """The current into node n_`name` as sources (positive) and sinks of so many unit devices."""
+    """Mirror the current into node n_`name`; `outputs` counts unit devices of sources (positive)
+    and sinks (negative) by node."""
     device, sink, source = mirrors.device, f"n_{name}", f"p_{name}"
     net.nmos(f"diode_{name}", sink, sink, "0", device, times * mirrors.diode)
     net.nmos(f"copy_{name}", source, sink, "0", device, times * mirrors.copy)
@@ -160,7 +161,7 @@ def mirror(
 
 
 def weighted(net: Netlist, weights: Weights, features: np.ndarray, period: float) -> None:
-    """The weighted sums of features (n, m), one row a period, into nodes x0, x1, ..."""
+    """The weighted sums of features (n, m), one row per period, into nodes x0, x1, ..."""
     mirrors, units = weights.mirrors, range(len(weights.counts))
     for sign, half in mirrors.halves(features).items():
         for j, levels in enumerate(half.T):
@@ -177,7 +178,7 @@ def weighted(net: Netlist, weights: Weights, features: np.ndarray, period: float
 
 
 def cells(net: Netlist, cell: Bistable, names: Sequence[str]) -> None:
-    """Cells that share their references, their outputs read."""
+    """Cells that share their references, with a load at every output."""
     for name, current in cell.references().items():
         net.reference(name, current)
     biases = {name: f"b_{name}" for name in ("threshold", "width", "scale")}
@@ -187,7 +188,7 @@ def cells(net: Netlist, cell: Bistable, names: Sequence[str]) -> None:
 
 
 def cell_bench(cell: Bistable, supply: float, inputs: dict[str, list], sizes: Sizes) -> Netlist:
-    """Cells, each with an ideal input of its own."""
+    """Cells, each with its own ideal input."""
     net = Netlist(sizes)
     net.supplies(supply)
     cells(net, cell, list(inputs))
@@ -205,7 +206,7 @@ def layer_bench(
     supply: float,
     sizes: Sizes,
 ) -> Netlist:
-    """Cells behind their weights; a switch pulls every node x down in the periods of `resets`."""
+    """Cells with their weights; a switch pulls every node x down in the periods of `resets`."""
     units = range(len(weights.counts))
     net = Netlist(sizes)
     net.supplies(supply)
@@ -220,7 +221,7 @@ def layer_bench(
 def sums_bench(
     weights: Weights, features: np.ndarray, period: float, supply: float, sizes: Sizes
 ) -> Netlist:
-    """Weights alone: every node x is held where a cell decides, and its current read."""
+    """Weights alone: every node x is held at the decision voltage, and its current is read."""
     net = Netlist(sizes)
     net.supplies(supply)
     weighted(net, weights, features, period)
@@ -229,7 +230,7 @@ def sums_bench(
 
 
 def ladder_bench(ladder: LadderCircuit, supply: float, points: list, sizes: Sizes) -> Netlist:
-    """A ladder: the same input into every cell, the outputs summed."""
+    """A ladder: every cell gets the same input and has a load at its output."""
     net = Netlist(sizes)
     net.supplies(supply)
     references = ladder.cell.references()
@@ -254,7 +255,9 @@ def ladder_bench(ladder: LadderCircuit, supply: float, points: list, sizes: Size
 def staircase(levels: np.ndarray, period: float) -> list[tuple[float, float]]:
     """Points of an input that holds each level for a period, with ramps between them."""
     if period <= RAMP:
-        raise PersistorError(f"period is {period:g} s; inputs take {RAMP:g} s to change: be slower")
+        raise PersistorError(
+            f"period is {period:g} s; it must be above {RAMP:g} s, an input's ramp"
+        )
     points = [(0.0, float(levels[0]))]
     for i, level in enumerate(levels):
         if i:

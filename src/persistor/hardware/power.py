@@ -1,4 +1,4 @@
-"""Power by block, in nW: of a cell, of a ladder, and of layers of many cells."""
+"""The power of each block of a cell, of a ladder, and of layers of many cells, in nW."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from persistor.hardware.measure import Bench, climb_one_by_one, hysteresis, run_
 from persistor.hardware.mirrors import Weights, mean_power
 from persistor.tasks import Batch
 
-Rows = dict[str, dict[str, float]]  # what -> block -> nW
+Rows = dict[str, dict[str, float]]  # circuit or state -> block -> nW
 
 
 def of_cell(bench: Bench) -> Rows:
-    """A cell at the retain input, down and up."""
+    """The power of a cell at the retain input, down and up."""
     report, _ = hysteresis(Bistable(), bench)
     return {"down": report.power_low, "up": report.power_high}
 
 
 def of_ladder(levels: int, bench: Bench) -> Rows:
-    """A ladder at the retain input, on every level."""
+    """The power of a ladder at the retain input, on every level."""
     ladder = LadderCircuit(levels)
     report, _ = run_ladder(ladder, climb_one_by_one(ladder), bench)
     return {f"level {k}": report.power[k] for k in sorted(report.power)}
@@ -34,7 +34,7 @@ def share_up(deployment: Deployment, batch: Batch) -> float:
 
 
 def of_layers(cell: Bistable, up: float, widths: Sequence[int], bench: Bench) -> Rows:
-    """Layers of d cells that are up for a share of the time; they share their references."""
+    """The power of layers of d cells that are up for a share of the time and share references."""
     report, _ = hysteresis(cell, bench)
     low, high = report.power_low, report.power_high
     mean = {block: (1 - up) * low[block] + up * high[block] for block in low}
@@ -46,25 +46,25 @@ def of_layers(cell: Bistable, up: float, widths: Sequence[int], bench: Bench) ->
 def with_mirrors(
     rows: Rows, widths: Sequence[int], weights: Weights, features: np.ndarray, volts: float
 ) -> Rows:
-    """The same layers with weights as mirrors: those of features (n, m) are shared by all units.
+    """The same layers with weights as mirrors; all units share the mirrors of the features (n, m).
 
-    The currents of mirrors are computed, not simulated: a feature's halves and its copies, and for
-    every unit its sources.
+    The currents of the mirrors are computed, not simulated: the halves and copies of each feature,
+    and the sources of each unit.
     """
-    taken = mean_power(weights, features, volts)
+    power = mean_power(weights, features, volts)
     return {
         what: {
             **row,
-            "inputs": taken["inputs"],
-            "references": row["references"] + taken["references"],
-            "mirrors": taken["features"] + d * taken["unit"],
+            "inputs": power["inputs"],
+            "references": row["references"] + power["references"],
+            "mirrors": power["features"] + d * power["unit"],
         }
         for (what, row), d in zip(rows.items(), widths, strict=True)
     }
 
 
 def table(rows: Rows) -> str:
-    """The rows for a person, with their totals."""
+    """The rows as text, with their totals."""
     blocks = list(next(iter(rows.values())))
     lines = [f"{'nW':10}" + "".join(f"{name:>13}" for name in [*blocks, "total"])]
     for what, power in rows.items():

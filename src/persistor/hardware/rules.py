@@ -1,6 +1,6 @@
-"""Can it be built? One function a rule, each with its value, its limit and a remedy.
+"""Can a circuit be built? Each rule is one function that finds a value, a limit and a remedy.
 
-A rule returns nothing where it does not apply. Adding one is a function here and a line in `RULES`.
+A rule that does not apply returns None. To add a rule, write a function and list it in `RULES`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from persistor.hardware.mirrors import Weights
 from persistor.hardware.variation import spread_of
 
 LEAKAGE = 1e-4  # nA: a closed switch at 27 C, simulated
-WEAK_INVERSION = 5.0  # nA: above it the mirrors leave the subthreshold law
-NODE = 0.06  # pF at node x: gates of two switches and the drains around it
-DRAIN = 4e-4  # pF more for the drain of every unit device of a weight, simulated
+WEAK_INVERSION = 5.0  # nA, above which mirrors are no longer subthreshold
+NODE = 0.06  # pF at node x: the gates of two switches and the drains at it
+DRAIN = 4e-4  # additional pF for the drain of every unit device of a weight, simulated
 
 
 @dataclass(frozen=True)
 class Design:
-    """What is to be checked: a cell, or a ladder, or a layer with the inputs it will see."""
+    """The design to check: a cell, a ladder, or a layer with the inputs that it will receive."""
 
     cell: Bistable
-    period: float = 0.02  # s between one input and the next
+    period: float = 0.02  # s between two inputs
     ladder: LadderCircuit | None = None
-    inputs: np.ndarray | None = None  # nA, any shape: what trained units receive
-    layer: Layer | None = None  # whose weights are to be mirrors
-    features: np.ndarray | None = None  # (n, m): what the weights receive
+    inputs: np.ndarray | None = None  # input currents of trained units, nA, in any shape
+    layer: Layer | None = None  # its weights become mirrors
+    features: np.ndarray | None = None  # (n, m): the inputs of the weights
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _at_most(rule: str, says: str, value: float, limit: float, unit: str, remedy
 
 
 def smallest_current(design: Design) -> Finding:
-    """Every programmed current stands well above the leakage."""
+    """Every programmed current is well above the leakage."""
     currents = [*design.cell.references().values(), design.cell.lower]
     if design.ladder is not None:
         currents.append(design.ladder.tau_current)
@@ -108,7 +108,7 @@ def retain_margin(design: Design) -> Finding:
 
 
 def decision_time(design: Design) -> Finding | None:
-    """A cell that is driven a tenth of its window beyond a threshold switches within a period."""
+    """An input that is beyond a threshold by a tenth of the window switches a cell in a period."""
     if design.ladder is not None:
         return None
     drains = 0 if design.layer is None else int(Weights.of(design.layer).devices_at_x().max())
@@ -124,7 +124,7 @@ def decision_time(design: Design) -> Finding | None:
 
 
 def input_margin(design: Design) -> Finding | None:
-    """Few of the real inputs lie so near a threshold that mismatch decides them."""
+    """Few of the task's inputs are so close to a threshold that mismatch decides."""
     if design.inputs is None:
         return None
     cell, spread = design.cell, spread_of(design.cell)
@@ -141,7 +141,7 @@ def input_margin(design: Design) -> Finding | None:
 
 
 def weight_range(design: Design) -> Finding | None:
-    """No weight or bias needs more unit devices than a mirror is given; others stay ideal."""
+    """No weight or bias needs more unit devices than a mirror may have; larger ones stay ideal."""
     if design.layer is None:
         return None
     weights = Weights.of(design.layer)
@@ -161,14 +161,14 @@ def weight_range(design: Design) -> Finding | None:
 
 
 def weight_grid(design: Design) -> Finding | None:
-    """Rounding weights to unit devices does less than the mismatch of a cell."""
+    """Rounding weights to unit devices matters less than the mismatch of a cell."""
     if design.layer is None or design.features is None:
         return None
-    off = Weights.of(design.layer).sums(design.features) - design.layer.sums(design.features)
+    error = Weights.of(design.layer).sums(design.features) - design.layer.sums(design.features)
     return _at_most(
         "weight grid",
         "rounding of a weighted sum, rms",
-        float(np.sqrt((off**2).mean())),
+        float(np.sqrt((error**2).mean())),
         0.5 * spread_of(design.cell).upper,
         "nA",
         "give the diodes more unit devices",
@@ -176,7 +176,7 @@ def weight_grid(design: Design) -> Finding | None:
 
 
 def ladder_hold(design: Design) -> Finding | None:
-    """A level that has just been reached holds when the drive returns to rest."""
+    """A level that was just reached holds when the drive returns to rest."""
     if design.ladder is None:
         return None
     ladder = design.ladder
@@ -192,7 +192,7 @@ def ladder_hold(design: Design) -> Finding | None:
 
 
 def ladder_drive(design: Design) -> Finding | None:
-    """The drive moves the ladder at all."""
+    """The drive is strong enough to move the ladder."""
     if design.ladder is None:
         return None
     ladder, spread = design.ladder, spread_of(design.cell)
@@ -207,7 +207,7 @@ def ladder_drive(design: Design) -> Finding | None:
 
 
 def ladder_period(design: Design) -> Finding | None:
-    """One sample lasts long enough for one level."""
+    """A period is long enough to change by one level."""
     if design.ladder is None:
         return None
     return _at_least(
@@ -235,5 +235,5 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(design: Design) -> list[Finding]:
-    """What every rule that applies says of a design."""
+    """The findings of all rules that apply to a design."""
     return [finding for rule in RULES if (finding := rule(design)) is not None]

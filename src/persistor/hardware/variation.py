@@ -1,4 +1,4 @@
-"""Mismatch: what a seed does to a cell in SPICE, and the spread fitted to many of them."""
+"""Mismatch: simulated cells with the mismatch of many seeds, and the spread fitted to them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fit(cells: list[CellReport]) -> dict[str, float]:
 def monte_carlo(
     cell: Bistable, bench: Bench, seeds: int, report: Report | None = None
 ) -> list[CellReport]:
-    """One cell, simulated with the mismatch of `seeds` chips."""
+    """One cell, simulated with the mismatch of `seeds` different chips."""
     cells = []
     for seed in range(seeds):
         cells.append(hysteresis(cell, bench.at(seed=seed))[0])
@@ -45,7 +45,7 @@ def monte_carlo(
 
 
 def everywhere(conditions: Conditions) -> list[Conditions]:
-    """All corners at three temperatures, and the supply 10% down and up."""
+    """All corners at three temperatures, and the supply 10% lower and higher."""
     process = [
         replace(conditions, corner=corner, temperature=temperature)
         for corner in CORNERS
@@ -59,16 +59,17 @@ def over_corners(
     cell: Bistable, bench: Bench, report: Report | None = None
 ) -> list[tuple[Conditions, CellReport]]:
     """One cell under all conditions of `everywhere`."""
-    places, found = everywhere(bench.conditions), []
+    places, reports = everywhere(bench.conditions), []
     for place in places:
-        found.append((place, hysteresis(cell, replace(bench, conditions=place))[0]))
+        reports.append((place, hysteresis(cell, replace(bench, conditions=place))[0]))
         if report is not None:
-            report(len(found), len(places))
-    return found
+            report(len(reports), len(places))
+    return reports
 
 
 def spread_of(cell: Bistable) -> Spread:
-    """The spread of a cell with other currents: mirrors err by a share of what they carry."""
+    """The spread of a cell with other currents: the error of a mirror grows with its current."""
+
     ratio = cell.upper / Bistable().upper
     currents = ("upper", "lower", "output", "level")
     return replace(SPREAD, **{name: ratio * getattr(SPREAD, name) for name in currents})

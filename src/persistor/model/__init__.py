@@ -1,4 +1,4 @@
-"""The backbone of the paper's experiments."""
+"""The backbone network of the paper's experiments."""
 
 from persistor.model.architecture import ARCHITECTURES, PAPER, Architecture
 from persistor.model.backbone import Backbone, Memory

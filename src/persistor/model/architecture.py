@@ -1,4 +1,4 @@
-"""Which reading of the paper a model is: every point that the text leaves open, as one value."""
+"""How a model fills in what the paper leaves open: all such points, as one value."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ SHOWN = 3  # points of an architecture in the name of a run, at most
 
 @dataclass(frozen=True)
 class Architecture:
-    """What the paper leaves open. The defaults are this package's own reading, `PAPER`.
+    """What the paper leaves open. The defaults are this package's reading of it, `PAPER`.
 
     | field | what it says |
     |---|---|
-    | norm | where the norm before the cell stands: `after` the positional encoding, or `first` |
+    | norm | where the norm before the cell is: `after` the positional encoding, or `first` |
     | gate | what the output gate reads: the vector `after` the encoding, or the norm `before` it |
     | norm_epsilon | what every norm adds to the variance |
-    | encoding | width of the positional encoding; none: the model's width; 0: no positions |
+    | encoding | width of the positional encoding; None: the model's width; 0: no positions |
     | base | base of the encoding's wavelengths |
-    | position_scale | what the positional weights are multiplied by at the start |
-    | encoder_bias | whether the encoder has biases; without, an input of zeros stays zeros |
-    | empty | an input of zeros: as it is `coded`, or `zero`, its code subtracted from all |
+    | position_scale | initial factor on the positional weights |
+    | encoder_bias | whether the encoder has biases; without them, an input of zeros stays zeros |
+    | empty | the code of an input of zeros: as `coded`, or `zero` (subtracted from every code) |
     | encoder_norm | whether a norm follows the encoder |
-    | decoder_norm | whether a norm stands before the decoder |
+    | decoder_norm | whether a norm precedes the decoder |
     | linear | how linear maps around the cells start: `lecun` normal, or `uniform` (`nn.layers`) |
     | hidden | hidden width of the MLPs, in widths of their inputs, before the GLU halves it |
-    | decoder_hidden | whether the decoder counts these in its `output` width or the `model` width |
-    | mlp_gate | what gates in the MLPs: the `sigmoid` of one half, or its `silu` |
-    | readout_bias | standard deviation, at the start, of the biases behind the cell |
+    | decoder_hidden | whether `hidden` of the decoder counts `output` widths or `model` widths |
+    | mlp_gate | the gate in the MLPs: the `sigmoid` of one half, or its `silu` |
+    | readout_bias | initial standard deviation of the biases of the cell's read-out |
     | starts | how cells start: their options that are starts, such as `hold` |
     """
 
@@ -68,10 +68,10 @@ class Architecture:
                 "(0 leaves positions out)"
             )
         if self.hidden % 2:
-            raise PersistorError(f"hidden is {self.hidden}; a GLU halves it: it must be even")
+            raise PersistorError(f"hidden is {self.hidden}; it must be even, since a GLU halves it")
         if self.gate == "before" and self.norm != "first":
             raise PersistorError(
-                "a gate before the encoding reads the norm, which must stand first: norm=first"
+                "gate=before needs norm=first: the gate then reads the norm before the encoding"
             )
         options = cell_starts()
         starts = check_all(options, dict(self.starts), "start")
@@ -91,7 +91,7 @@ class Architecture:
         return dataclasses.replace(self, **made)
 
     def start(self, name: str) -> Value:
-        """How cells start, by the name of the option."""
+        """The value of a start option, by its name."""
         return dict(self.starts).get(name, cell_starts()[name].default)
 
     @property
@@ -113,14 +113,14 @@ class Architecture:
         return [f"{name.replace('_', '')}-{_word(value)}" for name, value in points.items()]
 
     def to_json(self) -> dict[str, Any]:
-        """What differs from `PAPER`, as plain values; starts by their names."""
+        """The points that differ from `PAPER`, and the starts, as plain values."""
         fields = {name: getattr(self, name) for name in _points()}
         points = {name: v for name, v in fields.items() if v != getattr(PAPER, name)}
         return {**points, **dict(self.starts)}
 
 
 def architecture_named(name: str) -> Architecture:
-    """The architecture of that name."""
+    """The architecture with this name."""
     if name not in ARCHITECTURES:
         raise unknown("architecture", name, ARCHITECTURES)
     return ARCHITECTURES[name]
@@ -135,13 +135,13 @@ def _word(value: Value) -> str:
 
 @functools.cache
 def cell_starts() -> dict[str, Option]:
-    """How cells can start: the options of registered cells that are starts, by name."""
+    """The start options of all registered cells, by name."""
     return {o.name: o for kind in CELLS.values() for o in kind.options if o.start}
 
 
 @functools.cache
 def _points() -> dict[str, Option]:
-    """The fields of an architecture but `starts`, as options that check their values."""
+    """The fields of an architecture, except `starts`, as options that check their values."""
     limits: dict[str, dict[str, float | int]] = {
         "norm_epsilon": {"low": 0.0},
         "encoding": {"low": 0},
@@ -168,12 +168,12 @@ PAPER = Architecture()
 
 ARCHITECTURES: dict[str, Architecture] = {
     "paper": PAPER,
-    # The sub-layer's norm before everything that feeds the cell, and a gate without positions.
+    # The norm comes first in the sub-layer, and the gate does not see positions.
     "norm-first": Architecture(norm="first", gate="before"),
-    # Also as in later work of the authors: SiLU gates, and a norm before the decoder.
+    # The same, with SiLU gates and a norm before the decoder, as in later work of the authors.
     "norm-first-silu": Architecture(
         norm="first", gate="before", mlp_gate="silu", decoder_norm=True
     ),
-    # An empty input that stays empty, and an encoding that moves fast.
+    # An input of zeros stays zeros, and the positional encoding changes fast.
     "quiet": Architecture(norm="first", gate="before", encoder_bias=False, base=100.0),
 }

@@ -58,8 +58,8 @@ class Residual(eqx.Module):
     def __call__(self, x: Float[Array, "*s i"], *, key: Key | None = None) -> Float[Array, "*s o"]:
         """Apply to the last axis.
 
-        Two linear maps in a row are one: where the inputs are few and the rows many, the MLP's
-        first map is composed with the one before it instead of applied to every row.
+        Two linear maps in a row are one: if there are many rows of few inputs, the MLP's first map
+        is composed with the map before it instead of applied to every row.
         """
         y = self.linear(x)
         if math.prod(x.shape[:-1]) <= x.shape[-1] + 1:
@@ -71,8 +71,8 @@ class Residual(eqx.Module):
 class Memory(eqx.Module):
     """Everything a model carries from one chunk of a stream to the next."""
 
-    position: Int[Array, ""] | Int[Array, "*b"]  # by sequence, once their lengths have differed
-    cells: tuple[Inexact[Array, "*b _"], ...]  # each of its own width
+    position: Int[Array, ""] | Int[Array, "*b"]  # one per sequence if their lengths have differed
+    cells: tuple[Inexact[Array, "*b _"], ...]  # each with its own width
     total: Float[Array, "*b m"]  # sum of the last block's outputs, for mean pooling
 
 
@@ -101,11 +101,11 @@ class Backbone(eqx.Module):
         key: Key,
     ):
         _check_sizes(inputs, outputs, cells, width)
-        if architecture.encoding == width:  # none means this: one model, one description
+        if architecture.encoding == width:  # None means the same: keep one description
             architecture = dataclasses.replace(architecture, encoding=None)
         encode, decode, *keys = jax.random.split(key, 2 + len(cells))
         norm = LayerNorm(width, architecture.norm_epsilon)
-        of_decoder = outputs if architecture.decoder_hidden == "output" else width
+        decoder_unit = outputs if architecture.decoder_hidden == "output" else width
         self.encoder = Residual(
             inputs,
             width,
@@ -122,7 +122,7 @@ class Backbone(eqx.Module):
         self.decoder = Residual(
             width,
             outputs,
-            hidden=architecture.hidden * of_decoder,
+            hidden=architecture.hidden * decoder_unit,
             architecture=architecture,
             dropout=dropout,
             key=decode,
@@ -140,21 +140,21 @@ class Backbone(eqx.Module):
 
     @property
     def encoding_width(self) -> int:
-        """The width of the positional encoding; 0 where there is none."""
+        """The width of the positional encoding; 0 if there is none."""
         return self.blocks[0].position.positions.shape[0]
 
     def encode_positions(self, length: int) -> Encoding:
-        """The positional encoding of the first `length` steps, made small once for many calls."""
+        """The positional encoding of the first `length` steps, compacted once for many calls."""
         return compact_encoding(length, self.encoding_width, self.architecture.base)
 
     def _encoding_from(self, start: Int[Array, "..."], steps: int) -> Encoding:
-        """The positional encoding from a position on that may be traced."""
+        """The positional encoding of some steps from a position, which may be traced."""
         if not self.encoding_width:
             return Encoding(jnp.zeros((steps, 0)))
         if start.ndim:
             raise PersistorError(
-                "these sequences stopped at different positions, and a model with positions can "
-                "only go on from one; leave lengths out, or train with encoding 0"
+                "these sequences stopped at different positions, but a model with positions can "
+                "only continue from one; leave lengths out, or train with encoding 0"
             )
         positions = jnp.arange(steps, dtype=jnp.int32) + start
         return Encoding(sinusoid(positions, self.encoding_width, self.architecture.base))
@@ -166,15 +166,15 @@ class Backbone(eqx.Module):
         return Memory(jnp.zeros((), jnp.int32), cells, total)
 
     def encode(self, inputs: Sequence, *, key: Key | None = None) -> Sequence:
-        """The inputs at model width: once per distinct value where they are indexed."""
+        """The inputs at model width; if they are indexed, each distinct value is encoded once."""
         return inputs.map(lambda x: self._code(x, key))
 
     def _code(self, x: Float[Array, "*s i"], key: Key | None) -> Float[Array, "*s m"]:
-        """The code of each step by itself."""
+        """The code of each step."""
         code = self.encoder(x, key=key)
         if self.architecture.empty == "zero":
-            nothing = jnp.zeros((1,) * (x.ndim - 1) + x.shape[-1:], x.dtype)
-            code = code - self.encoder(nothing)
+            empty = jnp.zeros((1,) * (x.ndim - 1) + x.shape[-1:], x.dtype)
+            code = code - self.encoder(empty)
         return code if self.encoder_norm is None else self.encoder_norm(code)
 
     def __call__(
@@ -187,15 +187,15 @@ class Backbone(eqx.Module):
         remat: bool = False,
         key: Key | None = None,
     ) -> tuple[Float[Array, "*b o"] | Float[Array, "*b t o"], Memory]:
-        """Predictions and the memory to go on with: one per sequence, or per step if not pooled.
+        """Predictions, one per sequence or per step if not pooled, and the memory to continue from.
 
-        `encoding` is `self.encode_positions(length)`, if the caller has it at hand already. Dropout
-        acts only when given a `key`. With `remat`, gradients compute each block's inner
-        arrays again instead of keeping them: less memory for more time.
+        `encoding` is `self.encode_positions(length)`, if the caller already has it. Dropout acts
+        only if there is a `key`. With `remat`, gradients recompute the inner arrays of each block
+        instead of keeping them, which saves memory but takes time.
         """
         inputs = as_sequence(inputs, self.encoder.linear.weight.shape[0])
         if key is not None and self.dropout > 0:
-            inputs = Dense(inputs.dense())  # every step has a mask of its own: nothing to share
+            inputs = Dense(inputs.dense())  # every step has its own mask, so no step is shared
         keys = [None] * (len(self.blocks) + 2)
         if key is not None:
             keys = list(jax.random.split(key, len(keys)))
@@ -253,7 +253,7 @@ class Backbone(eqx.Module):
 
 
 def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float[Array, "..."]:
-    """A count, of all sequences or of each, as a factor of what has a last axis of features."""
+    """A count, for all sequences or for each, as a factor on arrays that end in features."""
     return (count[..., None] if count.ndim else count).astype(y.dtype)
 
 

@@ -91,8 +91,8 @@ class Block(eqx.Module):
     ) -> tuple[Dense, Inexact[Array, "*b d"]]:
         """The block's outputs and the cell's last state.
 
-        Only one step is given back where a reader needs no more: the last with `only_last`, the
-        mean over time with `mean`, which moves in front of the MLP's last linear map.
+        The outputs are only one step with `only_last` (the last) or with `mean` (the mean over
+        time, which is taken before the MLP's last linear map).
         """
         us = self.cell_inputs(xs, encoding)
         states, last = self.cell.states(
@@ -115,7 +115,7 @@ class Block(eqx.Module):
         mean: Mean | None = None,
         key: Key | None = None,
     ) -> Dense:
-        """The block's outputs, of its inputs, the cell's inputs and the cell's states."""
+        """The block's outputs, given its inputs, the cell's inputs and the cell's states."""
         gate_inputs = xs.normalise(self.norm) if self.gate_before else us
         read = self.readout_norm(self.readout(self.cell.read(states, us)))
         read = read * jax.nn.sigmoid(gate_inputs.linear(self.output_gate).dense())
@@ -127,7 +127,7 @@ class Block(eqx.Module):
 
 
 def _readout(state_size: int, width: int, architecture: Architecture, *, key: Key) -> Linear:
-    """The linear map behind the cell, with biases as the architecture has them start."""
+    """The linear map after the cell, with biases initialised as the architecture says."""
     readout = Linear(state_size, width, start=architecture.linear, key=key)
     if not architecture.readout_bias:
         return readout

@@ -1,7 +1,7 @@
 """Models on disk: one safetensors file, with arrays by their paths and a description as JSON.
 
-The description says which classes and sizes to build, so a file needs nothing else to be opened,
-and no code is in it. Sizes are compared with the file's header before an array is read.
+The description says which classes and sizes to build, so a file can be opened by itself, and it
+contains no code. Sizes are compared with the file's header before an array is read.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from persistor.nn.pooling import Pooling
 T = TypeVar("T")
 M = TypeVar("M", bound=Backbone | Cell)
 SIZES = {"inputs", "outputs", "width", "input_size", "state_size"}
-HEADER = "persistor"  # the entry of a file's header that is ours
+HEADER = "persistor"  # persistor's entry in the header of a file
 Cells = Mapping[str, type[Cell]]
 
 
 def save(model: Backbone | Cell, path: str | Path, **metadata: Any) -> None:
-    """Write a model, or a single cell, to one file that `load` opens anywhere.
+    """Write a model, or a single cell, to one file that `load` can open anywhere.
 
-    What else is given goes into the file's header, as JSON.
+    Other keywords go into the file's header, as JSON.
     """
     write_arrays(Path(path), model, {**metadata, "model": describe(model)})
 
@@ -47,9 +47,9 @@ def save(model: Backbone | Cell, path: str | Path, **metadata: Any) -> None:
 def load_model(
     path: Path, kind: type[M] = Backbone, *, cells: Cells = CELLS
 ) -> tuple[M, dict[str, Any]]:
-    """The model in a file, and what else stands in its header.
+    """The model in a file, and the metadata in its header.
 
-    `cells` are the classes that names of cells stand for: add your own to open a model with them.
+    `cells` maps names to classes of cells: add your own class to open a model that uses it.
     """
     with opened(path) as file:
         metadata = read_metadata(path, file)
@@ -64,7 +64,7 @@ def load_model(
 
 
 def describe(model: Backbone | Cell) -> dict[str, Any]:
-    """What it takes to build the model again, but for its weights, as plain values."""
+    """Everything needed to build the model again, except its weights, as plain values."""
     if isinstance(model, Cell):
         return _describe_cell(model)
     return {
@@ -79,7 +79,7 @@ def describe(model: Backbone | Cell) -> dict[str, Any]:
 
 
 def _describe_cell(cell: Cell) -> dict[str, Any]:
-    """Class, sizes, and whatever else of a cell is fixed when it is built."""
+    """A cell's class, sizes and everything else that is fixed when it is built."""
     kind = type(cell)
     name = next((name for name, known in CELLS.items() if known is kind), kind.__name__)
     fixed = {f.name: getattr(cell, f.name) for f in dataclasses.fields(cell) if is_static(f)}
@@ -87,22 +87,24 @@ def _describe_cell(cell: Cell) -> dict[str, Any]:
 
 
 def is_static(field: dataclasses.Field) -> bool:
-    """Whether a field of a module is no part of its pytree."""
+    """Whether a field of a module is not part of its pytree."""
     return bool(field.metadata.get("static", False))
 
 
 def _check_sizes(path: Path, file: Any, description: dict[str, Any]) -> None:
-    """Refuse sizes that the arrays of a file cannot have, before anything is built with them."""
+    """Raise if a size is too large for the arrays of a file, before anything is built with it."""
     elements = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
-    for part in (description, *description.get("cells", ())):
-        for name in SIZES & part.keys():
-            check_size(f"{path}: {name}", part[name])
-            if part[name] > elements:
-                raise PersistorError(f"{path}: {name} is {part[name]:,}; its arrays are smaller")
+    for described in (description, *description.get("cells", ())):
+        for name in SIZES & described.keys():
+            check_size(f"{path}: {name}", described[name])
+            if described[name] > elements:
+                raise PersistorError(
+                    f"{path}: {name} is {described[name]:,}; its arrays are smaller"
+                )
 
 
 def _blank(path: Path, description: dict[str, Any], cells: Cells) -> Backbone | Cell:
-    """The model of a description with shapes in place of arrays: nothing is allocated."""
+    """The model of a description, with shapes instead of arrays: nothing is allocated."""
     try:
         if "cell" in description:
             return eqx.filter_eval_shape(lambda: _build_cell(description, cells))
@@ -147,7 +149,7 @@ def write_arrays(path: Path, tree: Any, metadata: dict[str, Any]) -> None:
 
 
 def read_arrays(path: Path, like: T, experiment: str) -> tuple[T, dict[str, Any]]:
-    """The pytree `like` with its arrays from a file of that experiment, and the metadata."""
+    """The pytree `like` with its arrays from a file of this experiment, and the metadata."""
     with opened(path) as file:
         metadata = read_metadata(path, file)
         if metadata.get("experiment") != experiment:
@@ -156,19 +158,19 @@ def read_arrays(path: Path, like: T, experiment: str) -> tuple[T, dict[str, Any]
 
 
 def _filled(path: Path, file: Any, like: T, metadata: dict[str, Any]) -> T:
-    """The pytree with every array and every constant from a file."""
+    """The pytree with every array and every constant read from a file."""
     constants = metadata.get("constants")
     names = [name for name, leaf in _named(like) if _is_shaped(leaf) or _is_constant(leaf)]
     wanted = {name for name, leaf in _named(like) if _is_shaped(leaf)} - set(constants or {})
-    there = set(file.keys())
-    if not wanted <= there or not there <= set(names):
+    stored = set(file.keys())
+    if not wanted <= stored or not stored <= set(names):
         raise PersistorError(f"{path} was made by a different model or version; start a new run")
 
     def leaf_of(name: str, leaf: Any) -> Any:
         if constants is not None and name in constants:
             value = constants[name]
             return tuple(value) if isinstance(value, list) else value
-        if name not in there:
+        if name not in stored:
             return leaf
         shape = tuple(file.get_slice(name).get_shape())
         if _is_shaped(leaf) and shape != leaf.shape:
@@ -176,7 +178,7 @@ def _filled(path: Path, file: Any, like: T, metadata: dict[str, Any]) -> T:
         array = file.get_tensor(name)
         if _is_shaped(leaf) and array.dtype.kind != np.dtype(leaf.dtype).kind:
             raise PersistorError(f"{path}: {name} is {array.dtype}, not {leaf.dtype}")
-        if _is_constant(leaf) and constants is None:  # of before constants were kept apart
+        if _is_constant(leaf) and constants is None:  # an older file, with constants as arrays
             return float(array)
         return jnp.asarray(array)
 
@@ -185,13 +187,13 @@ def _filled(path: Path, file: Any, like: T, metadata: dict[str, Any]) -> T:
 
 
 def _named(tree: Any) -> list[tuple[str, Any]]:
-    """Every leaf with its path as a name; constants by unit are one leaf."""
+    """Every leaf with its path as a name; a tuple of constants is one leaf."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=_is_constant)
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
 
 
 def _is_constant(leaf: Any) -> bool:
-    """A Python number, or several: part of a model that is not learned, such as epsilon."""
+    """Whether a leaf is a Python number or a tuple of them, which is not learned (epsilon)."""
     if isinstance(leaf, tuple):
         return bool(leaf) and all(isinstance(number, float) for number in leaf)
     return isinstance(leaf, float)
@@ -203,18 +205,18 @@ def _is_shaped(leaf: Any) -> bool:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A safetensors file to read from; if that fails, a line that says so."""
+    """A safetensors file to read from; an error in one line if it cannot be opened."""
     try:
         with safe_open(path, framework="numpy") as file:
             yield file
     except FileNotFoundError:
-        raise PersistorError(f"{path} is missing: the run has not been saved yet") from None
+        raise PersistorError(f"{path} is missing: this run has not been saved yet") from None
     except (SafetensorError, OSError) as error:
         raise PersistorError(f"{path} is damaged or not a checkpoint ({error})") from None
 
 
 def read_metadata(path: Path, file: Any) -> dict[str, Any]:
-    """What we wrote into a file's header."""
+    """Persistor's metadata in a file's header."""
     text = (file.metadata() or {}).get(HEADER)
     if text is None:
         raise PersistorError(f"{path} is not a checkpoint of persistor")

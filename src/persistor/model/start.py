@@ -1,4 +1,4 @@
-"""A start for hard searches: units that wait for their first update."""
+"""A start for hard searches: units retain until they have learned to update."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ THRESHOLD = 5.0  # a few times the size of a candidate, about 1
 
 
 def poised(model: Backbone, *, key: Key) -> Backbone:
-    """The model with thresholds, scales and read-outs of a poised start; the rest as it was.
+    """The model with poised thresholds, scales and read-outs; the rest does not change.
 
-    At the start beta = 5 for every input (W_beta = 0), so that units retain until a candidate has
-    grown; alpha = 1 for every input (W_alpha = 0); and the biases behind the cell are N(0, 1).
-    With biases of zero Norm(Linear(h)) sees of a lone unit only the sign of h, and its gradient
-    at h = 0 is that of h / sqrt(epsilon of the norm), a thousand times too large.
+    At the start, beta = 5 for every input (W_beta = 0), so that units retain until a candidate has
+    grown; alpha = 1 for every input (W_alpha = 0); and the read-out's biases are N(0, 1). With
+    biases of zero and a single unit, Norm(Linear(h)) depends only on the sign of h, and its
+    gradient at h = 0 is that of h / sqrt(epsilon of the norm), a thousand times too large.
     """
     keys = jax.random.split(key, len(model.blocks))
     blocks = tuple(_poised(block, k) for block, k in zip(model.blocks, keys, strict=True))
@@ -36,7 +36,8 @@ def _poised(block: Block, key: Key) -> Block:
 
 
 def _waiting(cell: BMRU | CMRU | AlphaCMRU) -> Cell:
-    """The cell with one threshold, and one scale where it is computed, for all inputs."""
+    """The cell with one threshold for all inputs, and one scale if it computes the scale."""
+
     d = cell.state_size
     weight = cell.project.weight.at[:, d:].set(0.0)
     bias = jnp.ones(weight.shape[1]).at[:d].set(0.0).at[d : 2 * d].set(THRESHOLD)

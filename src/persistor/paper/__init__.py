@@ -1,1 +1,1 @@
-"""What the paper publishes, as data: its tables of results, and its budgets."""
+"""The paper's tables of results and its budgets, as data."""

@@ -1,6 +1,6 @@
-"""What the paper spends on each task: training steps, and the size of a network.
+"""The paper's budget for each task: training steps, and the size of a network.
 
-Other tasks have a budget too, so that a run needs no options; it is chosen here, and says so.
+Other tasks have a budget too, so that a run needs no options; those budgets are our choice.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 class Budget:
     """Training steps, state width d and number of blocks r.
 
-    Where the paper has several networks for a task, the smallest counts; for MNIST, 32 units.
+    If the paper has several networks for a task, this is the smallest; for MNIST, 32 units.
 
-    `search` is not the paper's: `persistor train` then starts again while a run only guesses.
+    `search` is not in the paper: `persistor train` then restarts a run while it only guesses.
     """
 
     steps: int
@@ -23,7 +23,7 @@ class Budget:
     search: bool = False
 
 
-# By the name of the task; steps are the paper's table of training budgets.
+# By the name of the task; the steps are from the paper's table of training budgets.
 BUDGETS: dict[str, Budget] = {
     "copy-first-discrete": Budget(100_000, 4, 1),
     "copy-first-clean": Budget(100_000, 4, 1),
@@ -45,22 +45,22 @@ BUDGETS: dict[str, Budget] = {
     "kws-all": Budget(35_000, 4, 1),
 }
 
-# Your own data: the steps of the paper's audio tasks, or of its texts.
+# Your own data: the steps are those of the paper's audio tasks, or of its texts.
 OWN_DATA: dict[str, Budget] = {
     "own-arrays": Budget(35_000, 32, 1),
     "own-sounds": Budget(35_000, 32, 1),
     "own-text": Budget(100_000, 256, 1),
 }
 
-# A task that is neither the paper's nor one of ours: enough to see whether it learns.
+# Any other task: enough steps to see whether a model learns it.
 UNKNOWN = Budget(10_000, 32, 1)
 
 
 def published(name: str) -> Budget | None:
-    """The paper's budget for a task; none where the task is not the paper's."""
+    """The paper's budget for a task; None if the task is not in the paper."""
     return BUDGETS.get(name)
 
 
 def budget(name: str) -> Budget:
-    """The budget for a task of this name: the paper's, else one that is chosen here."""
+    """The budget for a task with this name: the paper's, else our choice."""
     return published(name) or OWN_DATA.get(name, UNKNOWN)

@@ -1,8 +1,8 @@
-"""The paper's tables of results as data: what was trained, and mean, lowest and highest of it.
+"""The paper's tables of results as data: what was trained, and its mean, lowest and highest value.
 
-The numbers stand in numbers.tsv, an entry a line, digit for digit as printed. A line says all there
-is to know to train the entry again: `persistor.reproduction.plan.experiment_of` makes an experiment
-of it.
+The numbers are in numbers.tsv, one entry per line, digit for digit as printed. A line holds
+everything needed to train the entry again: `persistor.reproduction.plan.experiment_of` turns it
+into an experiment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from persistor._tools.errors import PersistorError, unknown
 
-SEEDS = 5  # of the paper, for every entry
+SEEDS = 5  # in the paper, for every entry
 
 
 class Published(NamedTuple):
@@ -29,19 +29,19 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """What was trained for one entry, and what the paper reports of it."""
+    """What was trained for one entry, and the numbers in the paper."""
 
     task: str
     cells: tuple[str, ...]
-    epsilon: float | None  # none where no cell has one, and where it is annealed
+    epsilon: float | None  # None if no cell has one, or if it is annealed
     anneal: bool
     state: int
     blocks: int
-    length: int | None  # none where the task has one length
-    published: Published | None  # none where the paper says it in words
+    length: int | None  # None if the task has one length
+    published: Published | None  # None if the paper gives no number
 
     def options(self) -> dict[str, str]:
-        """What tells rows apart, as text."""
+        """The options that distinguish rows, as text."""
         epsilon = "" if self.epsilon is None else f"{self.epsilon:g}"
         return {
             "task": self.task,
@@ -65,12 +65,12 @@ class Table:
 
     @property
     def scale(self) -> int:
-        """What our metric is multiplied with in print: accuracies are per cent."""
+        """The factor on our metric in print: accuracies are in per cent."""
         return 100 if self.metric == "accuracy" else 1
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether more is better."""
+        """Whether a higher metric is better."""
         return self.metric == "accuracy"
 
     def shown(self, value: float) -> str:
@@ -82,7 +82,7 @@ class Table:
         return round(value * self.scale, self.places)
 
     def label(self, row: Row) -> str:
-        """A row's name: the cell, and whatever else differs in this table."""
+        """The label of a row: its cell, and the options that differ in this table."""
         words = {"epsilon": "eps ", "state": "d ", "blocks": "r ", "length": "L "}
         options = row.options()
         label = [options.pop("cell")]
@@ -97,20 +97,20 @@ class Table:
         return row
 
     def only(self, filters: tuple[str, ...]) -> Table:
-        """The table with those rows alone that pass: `cell=cmru,lru`, `length=100`."""
+        """The table with only the rows that pass filters such as `cell=cmru,lru`, `length=100`."""
         rows = self.rows
         for choice in filters:
             name, equals, values = choice.partition("=")
             known = self.rows[0].options()
             if not equals:
-                raise PersistorError(f"{choice!r} is no choice of rows; write cell=cmru, say")
+                raise PersistorError(f"{choice!r} chooses no rows; write, for example, cell=cmru")
             if name not in known:
                 raise unknown("column", name, known)
-            there = {row.options()[name] for row in self.rows}
-            # A hybrid's cells are written with a comma themselves.
-            wanted = {values} if values in there else set(values.split(","))
-            for value in wanted - there:
-                raise unknown(name, value, there)
+            existing = {row.options()[name] for row in self.rows}
+            # The cells of a hybrid contain a comma.
+            wanted = {values} if values in existing else set(values.split(","))
+            for value in wanted - existing:
+                raise unknown(name, value, existing)
             rows = tuple(row for row in rows if row.options()[name] in wanted)
         if not rows:
             raise PersistorError(f"no row of {self.name} has {' and '.join(filters)}")
@@ -141,7 +141,7 @@ _TITLES = {
 
 @functools.cache
 def tables() -> dict[str, Table]:
-    """Every table, by the name it is asked for."""
+    """Every table, by its name on the command line."""
     rows: dict[str, list[Row]] = {name: [] for name in _TITLES}
     text = (files("persistor.paper") / "numbers.tsv").read_text()
     for line in csv.DictReader(text.splitlines(), delimiter="\t"):

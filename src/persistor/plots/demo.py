@@ -17,7 +17,7 @@ def draw_lengths(
     seen: tuple[int, int],
     path: Path,
 ) -> None:
-    """Accuracy against length, a line a model; `seen` are the lengths of training."""
+    """Accuracy against length, with one line for each model; `seen` is the range in training."""
     figure = Figure(figsize=(6.4, 4), layout="constrained")
     axes = figure.subplots()
     middles = np.mean([edges[:-1], edges[1:]], axis=0)
@@ -36,7 +36,7 @@ def draw_trajectories(bits: np.ndarray, states: dict[str, np.ndarray], path: Pat
     figure = Figure(figsize=(8, 1.6 * (len(states) + 1)), layout="constrained")
     axes = figure.subplots(len(states) + 1, sharex=True)
     axes[0].step(np.arange(len(bits)), bits, where="mid", color="0.3")
-    axes[0].set(ylabel="bit", title="states while they read bits, a line a unit")
+    axes[0].set(ylabel="bit", title="states while reading bits, one line per unit")
     for ax, (label, values) in zip(axes[1:], states.items(), strict=True):
         ax.step(np.arange(len(bits)), np.real(values), where="mid")
         ax.set_ylabel(label.replace(" epsilon", "\nepsilon"))

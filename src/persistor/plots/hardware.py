@@ -15,7 +15,7 @@ from persistor.plots.saving import save_figure
 
 
 def draw_ladder(ladder: LadderCircuit, traces: Traces, bench: Bench, path: Path) -> None:
-    """Figure "Native CMRU analog circuit", panel C, with the power by block."""
+    """Figure "Native CMRU analog circuit", panel C, with the power of each block."""
     figure = Figure(figsize=(8, 6.4), layout="constrained")
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     ms, cell = 1e3 * traces.time, ladder.cell

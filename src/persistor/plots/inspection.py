@@ -14,13 +14,13 @@ PICTURE_SEQUENCES = 8
 
 
 def draw_inspection(traces: list[BlockTrace], title: str, path: Path) -> None:
-    """A picture: gates, states and gradient flow of every block, over time."""
+    """Draw the gates, states and gradient flow of every block over time."""
     figure = Figure(figsize=(13, 3.4 * len(traces)), layout="constrained")
     axes = figure.subplots(len(traces), 3, squeeze=False)
-    for row, part in zip(axes, traces, strict=True):
-        updates = np.asarray(part.updates).mean(0).T
-        states = np.real(np.asarray(part.states))[:PICTURE_SEQUENCES]
-        flow = np.asarray(part.flow).mean(0)
+    for row, block_trace in zip(axes, traces, strict=True):
+        updates = np.asarray(block_trace.updates).mean(0).T
+        states = np.real(np.asarray(block_trace.states))[:PICTURE_SEQUENCES]
+        flow = np.asarray(block_trace.flow).mean(0)
         picture = row[0].imshow(
             updates, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest"
         )
@@ -34,6 +34,8 @@ def draw_inspection(traces: list[BlockTrace], title: str, path: Path) -> None:
         row[1].set(xlabel="step", ylabel="state", title=f"states of {len(states)} sequences")
         row[2].semilogy(np.maximum(flow, 1e-12), linewidth=1.2)
         row[2].set_ylim(1e-12, 10)
-        row[2].set(xlabel="step t", ylabel="|dh_T / dh_t|", title="gradient flow, a line a unit")
+        row[2].set(
+            xlabel="step t", ylabel="|dh_T / dh_t|", title="gradient flow, one line per unit"
+        )
     figure.suptitle(title)
     save_figure(figure, path, dpi=140)

@@ -1,7 +1,7 @@
-"""The paper's figures with ours in them: hollow and dashed is the paper's, filled and solid ours.
+"""The paper's figures with our results. Hollow and dashed: the paper's; filled and solid: ours.
 
-Every point is a mean, every bar reaches from the lowest to the highest seed. Colours are those of
-Okabe and Ito, which most colour-blind people tell apart; cells also differ by their marker.
+A point is a mean, and a bar goes from the lowest to the highest seed. The colours are those of
+Okabe and Ito, which most colour-blind people can distinguish; cells also differ by marker.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PRINT: Any = {
 
 @dataclass(frozen=True)
 class Panel:
-    """A part of a figure: the rows of a table that pass, along one of their options."""
+    """A part of a figure: the rows of a table that pass the filters, along one option."""
 
     title: str
     table: str
@@ -86,7 +86,7 @@ METRICS = {"accuracy": "accuracy (%)", "mae": "mean absolute error", "cross_entr
 
 
 def draw(name: str, outcomes: Sequence[Outcome]) -> Figure:
-    """The figure of that name, with whatever has been run."""
+    """The figure with this name, including the outcomes so far."""
     import matplotlib
 
     if name not in FIGURES:
@@ -113,17 +113,17 @@ def _lines(axes: Iterable[Axes]) -> list[Any]:
 
 
 def _legend(cells: list[str]) -> list[Line2D]:
-    own = [
+    markers = [
         Line2D([], [], color=STYLES[c][1], marker=STYLES[c][2], linestyle="", label=STYLES[c][0])
         for c in cells
     ]
     paper = Line2D([], [], color="0.3", linestyle="--", marker="o", mfc="white", label="paper")
     ours = Line2D([], [], color="0.3", linestyle="-", marker="o", label="ours")
-    return [*own, paper, ours]
+    return [*markers, paper, ours]
 
 
 def _place(row: Row, along: str) -> str:
-    """Where on the axis a row stands; a cell without epsilon stands beside those with one."""
+    """The position of a row on the axis; a cell without epsilon has its own position."""
     return row.options()[along] or STYLES[row.cells[0]][0]
 
 
@@ -132,11 +132,11 @@ def _panel(ax: Axes, panel: Panel, comparison: Comparison) -> None:
     places = list(dict.fromkeys(_place(e.row, panel.along) for e in entries))
     cells = list(dict.fromkeys(e.row.cells[0] for e in entries))
     for number, cell in enumerate(cells):
-        own = [e for e in entries if e.row.cells[0] == cell]
+        of_cell = [e for e in entries if e.row.cells[0] == cell]
         shift = APART * (number - (len(cells) - 1) / 2)
-        x = np.array([places.index(_place(e.row, panel.along)) for e in own]) + shift
-        _series(ax, x, [e.row.published for e in own], cell, comparison.table.scale, paper=True)
-        _series(ax, x, [_full(e) for e in own], cell, comparison.table.scale, paper=False)
+        x = np.array([places.index(_place(e.row, panel.along)) for e in of_cell]) + shift
+        _series(ax, x, [e.row.published for e in of_cell], cell, comparison.table.scale, paper=True)
+        _series(ax, x, [_full(e) for e in of_cell], cell, comparison.table.scale, paper=False)
     if panel.log:
         ax.set_yscale("log")
         limit = quantisation_limit(entries[0].row.state)
@@ -150,19 +150,19 @@ def _panel(ax: Axes, panel: Panel, comparison: Comparison) -> None:
 
 
 def _full(entry: Entry) -> Published | None:
-    """Ours where it had the paper's budget; a reduced run is not drawn beside it."""
+    """Our numbers at full budget; None for a reduced run, which is not drawn."""
     return entry.ours if entry.budget == 1 else None
 
 
 def _series(
     ax: Axes, x: Any, numbers: list[Published | None], cell: str, scale: int, *, paper: bool
 ) -> None:
-    there = [(at, n) for at, n in zip(x, numbers, strict=True) if n is not None]
-    if not there:
+    known = [(place, n) for place, n in zip(x, numbers, strict=True) if n is not None]
+    if not known:
         return
     _, colour, marker = STYLES[cell]
-    at = np.array([place for place, _ in there]) + (-0.03 if paper else 0.03)
-    mean, low, high = scale * np.array([n for _, n in there]).T
+    at = np.array([place for place, _ in known]) + (-0.03 if paper else 0.03)
+    mean, low, high = scale * np.array([n for _, n in known]).T
     low, high = np.minimum(low, mean), np.maximum(high, mean)
     ax.errorbar(
         at,
@@ -181,7 +181,7 @@ def _series(
 
 
 def _fixed_points(_: Sequence[Outcome]) -> Figure:
-    """Where a unit may rest (section "Fixed Point Structure"): every state, while it retains."""
+    """The states at which a unit may rest while it retains (section "Fixed Point Structure")."""
     threshold, levels = 1.0, 3
     figure = Figure(figsize=(6.8, 3), layout="constrained")
     for ax, epsilon in zip(figure.subplots(1, 2, sharey=True), (0, 1), strict=True):
@@ -210,7 +210,7 @@ def _fixed_points(_: Sequence[Outcome]) -> Figure:
 
 
 def _gradient_flow(_: Sequence[Outcome]) -> Figure:
-    """|dh_T / dh_t| of untrained cells on noise, the mean over units (section "Gradient Flow")."""
+    """|dh_T / dh_t| of untrained cells on noise, averaged over units (section "Gradient Flow")."""
     width, state, steps = 16, 64, 200
     key, data = jax.random.split(jax.random.key(0))
     inputs = jax.random.normal(data, (steps, width))

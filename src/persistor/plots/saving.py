@@ -12,8 +12,9 @@ PICTURES = (".png", ".pdf", ".svg")
 
 
 def save_figure(figure: Any, path: Path, dpi: int) -> None:
-    """Write a figure of matplotlib's; the end of the name says in which form."""
+    """Write a matplotlib figure; the suffix of the path decides the format."""
     if path.suffix not in PICTURES:
-        raise PersistorError(f"{path} names no picture; end it in {', '.join(PICTURES)}")
+        raise PersistorError(f"{path} is not a picture; use one of {', '.join(PICTURES)}")
+
     with writing(path.parent):
         figure.savefig(path, dpi=dpi)

@@ -1,4 +1,4 @@
-// One unit of each cell, its candidate being the input itself: the library's `gate`, in numbers.
+// One unit of each cell, whose candidate is the input: the library's `gate`, in numbers.
 // x input, h state, p = { epsilon, threshold, scale, decay }
 const heaviside = (x) => (x >= 0 ? 1 : 0);
 const sign = (x) => 2 * heaviside(x) - 1;

@@ -1,4 +1,4 @@
-"""`persistor demo`: see in a few minutes what persistent memory does that fading memory cannot."""
+"""`persistor demo`: see in a few minutes what persistent memory can do and fading memory cannot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from persistor.tasks import Parity
 from persistor.training import Run, train
 from persistor.training.evaluation import length_of, scores_at
 
-PARITY_STEPS = 1500  # the paper has 35,000 steps, and no search
+PARITY_STEPS = 1500  # the paper uses 35,000 steps and no search
 PARITY_CELLS = (("cmru", -1.0), ("cmru", 1.0), ("lru", None), ("mingru", None))
 LENGTH_BINS = (50, 145, 240, 335, 430, 525, 620, 715, 810, 905, 1001)
 COPY_LENGTH, COPY_STEPS = 300, 1500
@@ -45,8 +45,8 @@ def experiments() -> Iterator[tuple[str, Experiment, Published]]:
     for cell, epsilon in PARITY_CELLS:
         name = cell if epsilon is None else f"{cell} epsilon {epsilon:g}"
         experiment = Experiment.of("parity", cell=cell, epsilon=epsilon, steps=PARITY_STEPS)
-        given = {} if epsilon is None else {"epsilon": f"{epsilon:g}"}
-        yield f"parity, {name}", experiment, _published("parity", cell=cell, **given)
+        published_as = {} if epsilon is None else {"epsilon": f"{epsilon:g}"}
+        yield f"parity, {name}", experiment, _published("parity", cell=cell, **published_as)
     for cell in COPY_CELLS:
         experiment = Experiment.of(
             "copy-first-discrete", cell=cell, length=COPY_LENGTH, steps=COPY_STEPS
@@ -62,7 +62,7 @@ def _published(name: str, **row: str) -> Published:
 
 
 def accuracy_by_length(run: Run) -> list[float]:
-    """Test accuracy of a parity run, by the length of the string."""
+    """Test accuracy of a parity run for each range of string lengths."""
     task, model = run.experiment.task, run.model()
     split = task.split("test")
     indices = jnp.arange(split.size, dtype=jnp.int32)
@@ -79,7 +79,7 @@ def run_demo(
     say: Callable[[str], None],
     planned: Iterable[tuple[str, Experiment, Published]] | None = None,
 ) -> list[DemoRun]:
-    """Train what is planned (or continue where it was stopped) and draw the two pictures."""
+    """Train the planned experiments, or continue them, and draw the two pictures."""
     rows = []
     for name, experiment, published in experiments() if planned is None else planned:
         run = Run.create(experiment, folder / "runs")

@@ -1,6 +1,6 @@
-"""The results as a Markdown page: what was measured of every table, and where it differs and why.
+"""The results as a Markdown page: the measured rows of every table, and why they differ.
 
-It says nothing of the machine or the day, so that the same runs always make the same page.
+The page mentions neither the machine nor the date, so that the same runs always make the same page.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ measure of the paper's."""
 
 
 def markdown(folder: Path) -> str:
-    """The page for the runs below a folder; an error where a difference goes unexplained."""
+    """The page for the runs in a folder; an error if a difference is not explained."""
     outcomes, problems = find_outcomes(folder)
     differences = read_differences(folder)
-    compared = [compare(part, outcomes) for part in tables().values()]
+    compared = [compare(table, outcomes) for table in tables().values()]
     name = folder.resolve().name
-    parts = [
+    paragraphs = [
         "# Results",
         f"What we measured of the paper's tables, from the runs in `{name}/`.\n"
         f"`persistor report --runs {name} --page docs/results.md` writes this page; the "
@@ -39,14 +39,14 @@ def markdown(folder: Path) -> str:
         remarks = differences.get(comparison.table.name, [])
         check_explained(comparison, remarks)
         if any(entry.values for entry in comparison.entries):
-            parts += _section(comparison, remarks)
+            paragraphs += _section(comparison, remarks)
     if problems:
-        parts += ["## Left out", "\n".join(f"- {problem}" for problem in problems)]
-    return "\n\n".join(parts) + "\n"
+        paragraphs += ["## Left out", "\n".join(f"- {problem}" for problem in problems)]
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _section(comparison: Comparison, remarks: list[Difference]) -> list[str]:
-    """A table's measured rows, and what we say of them."""
+    """The measured rows of a table, and the remarks on them."""
     name = comparison.table.name
     measured = [entry for entry in comparison.entries if entry.values]
     texts = [

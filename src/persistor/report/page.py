@@ -1,4 +1,4 @@
-"""One self-contained HTML page of a folder of runs: tables, plots, curves, states, a playground."""
+"""One self-contained HTML page for a folder of runs: tables, plots, curves, states, playground."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from persistor.reproduction.record import Record
 
 POINTS = 200  # of a learning curve, at most
 NO_WEIGHTS = (
-    "No run here has its weights. <code>persistor train parity --epsilon -1 --state 16 --steps 200"
-    "</code> makes one that has, then <code>persistor report</code> shows its states."
+    "No run here has its weights. Train one, for example with <code>persistor train parity "
+    "--epsilon -1 --state 16 --steps 200</code>; then <code>persistor report</code> shows its "
+    "states."
 )
 
 
 def page(folder: Path, report: Callable[[int, int], None] = lambda done, total: None) -> str:
-    """The page for the runs below a folder."""
+    """The page for the runs in a folder."""
     states, unseen = watched(folder, report)
     outcomes, problems = find_outcomes(folder)
-    compared = [compare(part, outcomes) for part in tables().values()]
+    compared = [compare(table, outcomes) for table in tables().values()]
     measured = [c for c in compared if any(entry.values for entry in c.entries)]
     curves = [_curve(outcome.record) for outcome in outcomes if outcome.record is not None]
     data = {"tables": [_plotted(c) for c in measured], "curves": curves, "states": states}
@@ -38,12 +39,13 @@ def page(folder: Path, report: Callable[[int, int], None] = lambda done, total: 
         js=_read("page.js"),
         states=_read("states.js"),
         summary=html.escape(" ".join(overall(compared))),
-        tables="\n".join(map(_table, measured)) or "<p>No run of the paper's yet.</p>",
+        tables="\n".join(map(_table, measured))
+        or "<p>No run here belongs to a table of the paper yet.</p>",
         choices=_choices(curves),
         inside=_inside(states, unseen),
         facts="".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items()),
         problems="".join(f"<p>{html.escape(problem)}</p>" for problem in problems),
-        data=as_text(data).replace("<", "\\u003c"),  # nothing in it can end the script
+        data=as_text(data).replace("<", "\\u003c"),  # so that no text can end the script
     )
 
 
@@ -56,7 +58,7 @@ def _command(folder: Path) -> str:
 
 
 def _choices(runs: list[dict[str, Any]]) -> str:
-    """Runs to choose from."""
+    """The options of a menu of runs."""
     return "".join(
         f'<option value="{number}">{html.escape(run["run"])}</option>'
         for number, run in enumerate(runs)
@@ -64,7 +66,7 @@ def _choices(runs: list[dict[str, Any]]) -> str:
 
 
 def _inside(states: list[dict[str, Any]], unseen: list[str]) -> str:
-    """The viewer of states, or how to get something to see; and what is not shown."""
+    """The viewer of states, or how to get states to view; and which runs are not shown."""
     text = f"<p>{NO_WEIGHTS}</p>"
     if states:
         text = Template(_read("states.html")).substitute(choices=_choices(states))
@@ -72,7 +74,7 @@ def _inside(states: list[dict[str, Any]], unseen: list[str]) -> str:
 
 
 def _plotted(comparison: Comparison) -> dict[str, Any]:
-    """What the page's plots need to know of a table."""
+    """What the page's plots need to know about a table."""
     size = {"scale": comparison.table.scale, "places": comparison.table.places}
     return {**comparison.to_json(), **size}
 

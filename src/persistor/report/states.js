@@ -1,6 +1,6 @@
 // The states inside trained runs: one example at a time, with a cursor that reads out a step.
 
-// As kept_steps of states.py: the first step, every so many after it, and the last.
+// Like kept_steps in states.py: the first step, then one in `every`, and the last.
 function keptSteps({ steps, every }) {
   const kept = [];
   for (let step = 0; step < steps; step += every) kept.push(step);

@@ -22,7 +22,7 @@ EXAMPLES = 3
 BLOCKS = 4
 UNITS = 8  # of a block
 FEATURES = 4  # of an input
-POINTS = 1_000  # of a line; fewer where a run would need more than
+POINTS = 1_000  # of a line; fewer if a run would need more than `BYTES`
 BYTES = 100_000
 
 
@@ -32,22 +32,22 @@ def watched(
     *,
     most: int = RUNS,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The states of the runs that still have weights, newest first; a line for each left out."""
-    there = sorted(folder.glob("*/best.safetensors"), key=lambda p: (-p.stat().st_mtime_ns, p))
-    seen, left = [], []
-    for number, path in enumerate(there[:most]):
-        report(number, min(len(there), most))
+    """The states of the runs that have weights, newest first, and a line for each run left out."""
+    paths = sorted(folder.glob("*/best.safetensors"), key=lambda p: (-p.stat().st_mtime_ns, p))
+    shown, left_out = [], []
+    for number, path in enumerate(paths[:most]):
+        report(number, min(len(paths), most))
         try:
-            seen.append(_watch(Run.open(path.parent)))
+            shown.append(_watch(Run.open(path.parent)))
         except PersistorError as error:
-            left.append(f"{path.parent.name} is not shown: {error}")
-    if len(there) > most:
-        left.append(f"Of {len(there)} runs with weights, the {most} newest are looked into.")
-    return seen, left
+            left_out.append(f"{path.parent.name} is not shown: {error}")
+    if len(paths) > most:
+        left_out.append(f"Of {len(paths)} runs with weights, the {most} newest are shown.")
+    return shown, left_out
 
 
 def _watch(run: Run) -> dict[str, Any]:
-    """A run's states on examples from all over its test set, in as many points as there is room."""
+    """A run's states on examples from all over its test set, with as many points as fit."""
     task, model = run.experiment.task, run.model()
     batch = spread(task.split("test"), EXAMPLES)
     traces = trace(model, batch)[:BLOCKS]
@@ -57,26 +57,26 @@ def _watch(run: Run) -> dict[str, Any]:
     left += [f"the first {BLOCKS} of {blocks} blocks"] * (blocks > BLOCKS)
     left += [f"the first {len(names)} of {width} inputs of a step"] * (1 < len(names) < width)
     left += ["the real part of complex states"] * any(np.iscomplexobj(t.states) for t in traces)
-    made: dict[str, Any] = {"run": run.path.name, "left": left, "inputs": names}
+    watched_run: dict[str, Any] = {"run": run.path.name, "left": left, "inputs": names}
     points = POINTS
     while True:
-        made["examples"] = [
+        watched_run["examples"] = [
             _example(task, batch, traces, inputs[i], i, points) for i in range(len(inputs))
         ]
-        if len(as_text(made)) <= BYTES:
-            return made
+        if len(as_text(watched_run)) <= BYTES:
+            return watched_run
         points = points * 3 // 4
 
 
 def as_text(value: Any) -> str:
-    """As JSON without blanks."""
+    """As JSON without spaces."""
     return json.dumps(value, separators=(",", ":"))
 
 
 def _inputs(batch: Batch) -> tuple[list[str], NDArray[Any]]:
-    """What to draw of the inputs: names, and values (b, t, names).
+    """The inputs to draw: names, and values (b, t, names).
 
-    Of a one-hot input the number of its value stands for all of it.
+    A one-hot input is drawn as one line: the number of its symbol.
     """
     if isinstance(batch.inputs, Indexed) and batch.inputs.rows.shape[-1] > 1:
         return ["symbol"], np.asarray(batch.inputs.whole().ids)[..., None]
@@ -93,7 +93,7 @@ def _example(
     index: int,
     points: int,
 ) -> dict[str, Any]:
-    """Inputs, states and updates at the steps that are kept: every so many, and the last."""
+    """Inputs, states and updates of an example at the steps that are shown."""
     steps = len(inputs) if batch.lengths is None else int(batch.lengths[index])
     every = -(-steps // points)
     kept = kept_steps(steps, every)
@@ -103,19 +103,19 @@ def _example(
         "every": every,
         "inputs": [_numbers(line) for line in inputs[kept].T],
         "letters": [task.letters[i] for i in inputs[kept, 0]] if task.letters else None,
-        "blocks": [_block(part, index, kept) for part in traces],
+        "blocks": [_block(block_trace, index, kept) for block_trace in traces],
     }
 
 
 def kept_steps(steps: int, every: int) -> NDArray[np.int64]:
-    """The steps that are shown: the first, every so many after it, and the last."""
+    """The steps that are shown: the first, then one in `every`, and the last."""
     return np.unique([*range(0, steps, every), steps - 1])
 
 
-def _block(part: BlockTrace, index: int, kept: NDArray[np.int64]) -> dict[str, Any]:
-    """The states of a block's first units; an update is marked at the first step kept after it."""
-    states = np.real(np.asarray(part.states[index]))[kept, :UNITS]
-    updates = np.asarray(part.updates[index])[: kept[-1] + 1, :UNITS]
+def _block(block_trace: BlockTrace, index: int, kept: NDArray[np.int64]) -> dict[str, Any]:
+    """The states of a block's first units. An update is marked at the next step that is shown."""
+    states = np.real(np.asarray(block_trace.states[index]))[kept, :UNITS]
+    updates = np.asarray(block_trace.updates[index])[: kept[-1] + 1, :UNITS]
     since = np.logical_or.reduceat(updates, np.concatenate([[0], kept[:-1] + 1]))
     if not np.isfinite(states).all():
         raise PersistorError("its states are not finite")
@@ -126,6 +126,6 @@ def _block(part: BlockTrace, index: int, kept: NDArray[np.int64]) -> dict[str, A
 
 
 def _numbers(values: NDArray[Any]) -> list[float | int]:
-    """To four digits, whole numbers without a point."""
+    """Numbers with four digits; whole numbers without a decimal point."""
     rounded = (float(f"{x:.4g}") for x in values)
     return [int(x) if x.is_integer() else x for x in rounded]

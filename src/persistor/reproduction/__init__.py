@@ -1,1 +1,1 @@
-"""The paper repeated: its tables as runs to do, runs as outcomes, outcomes beside its numbers."""
+"""Reproducing the paper: plan and train the runs of its tables, and compare their outcomes."""

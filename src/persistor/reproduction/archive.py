@@ -1,12 +1,12 @@
-"""Finished runs in a few files: a line a run, and the curves of a task zipped together.
+"""Finished runs in a few files: one line for each run, and one zip file of curves for each task.
 
 | file | what it holds |
 |---|---|
-| runs.jsonl | a line a run, sorted by name: experiment, result, extras, and a digest of all of it |
+| runs.jsonl | one line for each run, sorted by name: experiment, result, extras, and their digest |
 | curves/TASK.zip | the progress.jsonl of every run on a task, as NAME.jsonl |
-| printed.jsonl | what other commands printed with --json, a line each: name and output |
+| printed.jsonl | what other commands printed with --json: one line for each name and output |
 
-The digest covers a run's line and its curve: neither can be edited, or exchanged, by accident.
+The digest covers a run's line and its curve, so an accidental edit or exchange is noticed.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from persistor.experiment import Experiment
 from persistor.reproduction.record import EXTRAS, Record, decoded
 
 RUNS, CURVES, PRINTED = "runs.jsonl", "curves", "printed.jsonl"
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the time of all members: the same runs make the same file
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the time of every member, so that the same runs make the same file
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The archive in a folder; an empty one where there are no files yet."""
+    """The archive in a folder; it is empty if the folder has no files yet."""
 
     folder: Path
 
     def read(self) -> tuple[list[Record], list[str]]:
-        """The runs, in order of their names, and a line for every one that cannot be read."""
+        """The runs, sorted by name, and one line for every run that cannot be read."""
         records: dict[str, Record] = {}
         problems = []
         for number, text in enumerate(_lines(self.folder / RUNS), 1):
@@ -48,21 +48,21 @@ class Archive:
             try:
                 record = self._record(text)
                 if record.name in records:
-                    raise PersistorError(f"{record.name} has a line already")
+                    raise PersistorError(f"{record.name} already has a line")
                 records[record.name] = record
             except PersistorError as error:
                 problems.append(f"{where} is left out: {error}")
         return sorted(records.values(), key=lambda record: record.name), problems
 
     def _record(self, text: str) -> Record:
-        """The run of a line. Its curve is read, and the digest checked, when somebody asks."""
+        """The run of a line. Its curve is read, and the digest checked, only when needed."""
         try:
             line = json.loads(text)
             name, description, result = str(line["run"]), line["experiment"], line["result"]
             whole = {"experiment": description, "run": name, **result}
             extras = {extra: line[extra] for extra in EXTRAS if extra in line}
         except (json.JSONDecodeError, KeyError, TypeError):
-            raise PersistorError("it is not the line of a run") from None
+            raise PersistorError("it does not describe a run") from None
         try:
             experiment = Experiment.from_json(description)
         except PersistorError as error:
@@ -70,28 +70,28 @@ class Archive:
         return Record(name, experiment, whole, lambda: self._curve(experiment, name, line), extras)
 
     def _curve(self, experiment: Experiment, name: str, line: dict[str, Any]) -> str:
-        """The curve of a run, if it and the line are those that were written together."""
+        """The curve of a run; an error if the digest does not match the line and the curve."""
         curves = self._curves(experiment)
         text = decoded(_members(curves, [name]).get(name, b""), f"its curve in {curves}")
         if not text:
             raise PersistorError(f"its curve is not in {curves}")
         if line.get("digest") != digest_of(line, text):
-            raise PersistorError("its line, or its curve, is not as it was written")
+            raise PersistorError("its line or its curve was changed after it was written")
         return text
 
     def _curves(self, experiment: Experiment) -> Path:
         return self.folder / CURVES / f"{experiment.task.name}.zip"
 
     def add(self, records: Sequence[Record]) -> dict[str, str]:
-        """Add runs, all or none; what became of each: `added`, `updated` or `there already`.
+        """Add runs, all or none. Returns for each: `added`, `updated` or `there already`.
 
-        Every run must pass its checks; of an experiment one result is kept. A run that is there
-        takes on what was asked of it since (its extras), which is an update.
+        Every run must pass its checks. An experiment has one result. A run that is already in the
+        archive is updated with its new extras.
         """
         with self._locked():
             known, problems = self.read()
             for problem in problems:
-                raise PersistorError(f"{self.folder / RUNS} must be put right first: {problem}")
+                raise PersistorError(f"{self.folder / RUNS} must be repaired first: {problem}")
             kept = {record.name: record for record in known}
             fates: dict[str, str] = {}
             for record in records:
@@ -105,7 +105,7 @@ class Archive:
         return fates
 
     def _write_curves(self, records: Iterable[Record]) -> None:
-        """Put curves into the files of their tasks; before the lines that need them."""
+        """Add curves to the files of their tasks. Call this before writing the runs' lines."""
         files: dict[Path, dict[str, bytes]] = {}
         for record in records:
             files.setdefault(self._curves(record.experiment), {})[record.name] = (
@@ -117,7 +117,7 @@ class Archive:
             _add_members(path, curves)
 
     def _write_lines(self, records: Iterable[Record]) -> None:
-        """Put lines in their places; all others stay as they are."""
+        """Write the lines of these runs; all other lines stay as they are."""
         path = self.folder / RUNS
         lines = {json.loads(text)["run"]: text for text in _lines(path)}
         lines |= {record.name: line_of(record) for record in records}
@@ -125,7 +125,7 @@ class Archive:
         write_atomically(path, text.encode())
 
     def check(self) -> list[str]:
-        """Everything that is wrong with the archive, a line each."""
+        """The problems of the archive, one line each."""
         records, problems = self.read()
         for record in records:
             try:
@@ -165,7 +165,7 @@ class Archive:
 
 
 def line_of(record: Record) -> str:
-    """The line of a run: what it shares with its result is written once."""
+    """The line of a run. What the run and its result have in common is written once."""
     result = {k: v for k, v in record.result.items() if k not in ("experiment", "run")}
     line = {"run": record.name, "experiment": record.result["experiment"], "result": result}
     line |= record.extras
@@ -173,22 +173,22 @@ def line_of(record: Record) -> str:
 
 
 def digest_of(line: dict[str, Any], curve: str) -> str:
-    """Sixteen hex digits that stand for a line and its curve."""
+    """Sixteen hex digits that identify a line and its curve."""
     whole = {**{k: v for k, v in line.items() if k != "digest"}, "curve": curve}
     text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _merge(known: Record | None, record: Record) -> tuple[Record, str]:
-    """What to keep of a run that is there and one to add, and what became of the latter."""
+    """The record to keep, given the one in the archive and the one to add, and what was done."""
     try:
         value = record.tested()
         if known is None:
             return record, "added"
         if (known.result, known.curve) != (record.result, record.curve):
             raise PersistorError(
-                f"the archive holds another result of this experiment (test {record.metric} "
-                f"{known.tested():.4f}, this one {value:.4f}); one is kept"
+                f"the archive has another result of this experiment (test {record.metric} "
+                f"{known.tested():.4f}, this one {value:.4f}) and keeps only one"
             )
     except PersistorError as error:
         raise PersistorError(f"{record.name} is not added: {error}") from None
@@ -201,7 +201,7 @@ def _merge(known: Record | None, record: Record) -> tuple[Record, str]:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file; none where there is no file."""
+    """The lines of a file; none if there is no file."""
     if not path.exists():
         return []
     with reading(path) as file:
@@ -209,27 +209,27 @@ def _lines(path: Path) -> list[str]:
 
 
 def _members(path: Path, names: Iterable[str] | None = None) -> dict[str, bytes]:
-    """Curves of a file: all, or those of some runs, as far as they are there."""
+    """The curves in a file: all of them, or those of some runs."""
     if not path.exists():
         return {}
     try:
         with reading(path) as file, zipfile.ZipFile(file) as archive:
-            there = [name.removesuffix(".jsonl") for name in archive.namelist()]
-            wanted = there if names is None else [name for name in names if name in there]
+            stored = [name.removesuffix(".jsonl") for name in archive.namelist()]
+            wanted = stored if names is None else [name for name in names if name in stored]
             return {name: archive.read(f"{name}.jsonl") for name in wanted}
     except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError):
         raise PersistorError(f"{path} is damaged: it is not a zip file of curves") from None
 
 
 def _add_members(path: Path, curves: dict[str, bytes]) -> None:
-    """Add curves to a file. What is in it keeps its bytes, unless one of its curves changes."""
-    there = _members(path)
-    new = {name: curve for name, curve in curves.items() if there.get(name) != curve}
+    """Add curves to a file. Its old bytes stay the same, unless one of its curves changes."""
+    stored = _members(path)
+    new = {name: curve for name, curve in curves.items() if stored.get(name) != curve}
     if not new:
         return
-    stale = not there.keys().isdisjoint(new)  # left by an addition that was interrupted
-    buffer = io.BytesIO(b"" if stale or not there else path.read_bytes())
+    stale = not stored.keys().isdisjoint(new)  # left by an addition that was interrupted
+    buffer = io.BytesIO(b"" if stale or not stored else path.read_bytes())
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, curve in sorted(({**there, **new} if stale else new).items()):
+        for name, curve in sorted(({**stored, **new} if stale else new).items()):
             archive.writestr(zipfile.ZipInfo(f"{name}.jsonl", EPOCH), curve, zipfile.ZIP_DEFLATED)
     write_atomically(path, buffer.getvalue())

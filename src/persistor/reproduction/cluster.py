@@ -1,9 +1,8 @@
-"""Many runs on the machines of a Dask cluster, which need share nothing but the network.
+"""Many runs on the machines of a Dask cluster, which share nothing but the network.
 
-A run goes to a worker as its folder's files, is trained there for some minutes, and comes home;
-then the next slice of it goes out, to whichever worker is free. So a worker that dies takes with it
-the slice under way, no more, and the run goes on elsewhere with the same bits as if nothing had
-happened.
+A worker receives the files of a run, trains it for a few minutes, and sends the files back. Then
+the next slice of the run goes to any free worker. If a worker dies, only its current slice is lost:
+the run continues on another worker and ends with the same bits.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from persistor.experiment import Experiment
 from persistor.reproduction.sweep import PATIENCE, News
 from persistor.training import Run, train
 
-SLICE = 240.0  # seconds of training between two visits home
+SLICE = 240.0  # seconds of training before a worker sends the files back
 ANSWER = 10.0  # seconds in which a scheduler must answer
 PORT = 8786  # of a scheduler, if its address names none
-# The files of a run in the order in which they are written at home: should that be interrupted,
-# what is there is a run to go on with.
+# The files of a run in the order in which they are written back. If writing is interrupted, the
+# files so far are a run that can be resumed.
 FILES = (
     "experiment.json",
     "progress.jsonl",
@@ -40,7 +39,7 @@ Files = dict[str, bytes]
 
 
 def advance(files: Files, seconds: float) -> Files:
-    """On a worker: train a run for some time; its files as they are then."""
+    """On a worker: train a run for some time, and return its files."""
     with tempfile.TemporaryDirectory(prefix="persistor-") as folder:
         path = Path(folder)
         unpack(files, path)
@@ -55,7 +54,7 @@ def pack(path: Path) -> Files:
 
 
 def unpack(files: Files, path: Path) -> None:
-    """Write the files of a run, each whole or not at all."""
+    """Write the files of a run, each completely or not at all."""
     for name in FILES:
         if name in files:
             write_atomically(path / name, files[name])
@@ -70,9 +69,9 @@ def sweep_cluster(
     watch: Callable[[News], None] = lambda news: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, str]:
-    """As `sweep`, on the workers of the Dask scheduler at an address.
+    """Like `sweep`, but on the workers of the Dask scheduler at an address.
 
-    Asked to stop, it returns at once with what has come home; workers finish their slice in vain.
+    If asked to stop, it returns at once; the slices that workers are training are lost.
     """
     client = _connect(address)
     failures: dict[str, str] = {}
@@ -93,7 +92,7 @@ def sweep_cluster(
                 if news.outcome == "failed":
                     failures[run.experiment.name] = news.reason
                 elif news.outcome is None:
-                    pending.appendleft(run)  # its next slice before runs that have not begun
+                    pending.appendleft(run)  # continue it before starting new runs
             time.sleep(PATIENCE)
     finally:
         client.cancel(list(running))
@@ -102,10 +101,10 @@ def sweep_cluster(
 
 
 def bring_home(future: Any, run: Run) -> News:
-    """What became of a slice, with the run's files brought up to date."""
+    """Write the files of a finished slice, and report what became of it."""
     try:
         with run.locked():
-            if run.result is None:  # or another process ended it meanwhile
+            if run.result is None:  # otherwise another process finished it in the meantime
                 unpack(future.result(), run.path)
     except PersistorError as error:
         return News(run.experiment, outcome="failed", reason=str(error))
@@ -126,12 +125,12 @@ def _connect(address: str) -> Any:
         raise PersistorError(
             'Dask is not installed: pip install "persistor[cluster]", here and on the workers'
         ) from None
-    # a run's files are some megabytes, which is not news
+    # The files of a run are a few megabytes; Dask need not warn about them.
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
     try:
-        # A client that fails complains once more when the process ends: so knock first.
-        place = urllib.parse.urlsplit(address if "://" in address else f"tcp://{address}")
-        socket.create_connection((place.hostname, place.port or PORT), ANSWER).close()
+        # A client that cannot connect prints another error at exit, so try the address first.
+        url = urllib.parse.urlsplit(address if "://" in address else f"tcp://{address}")
+        socket.create_connection((url.hostname, url.port or PORT), ANSWER).close()
         return Client(address, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError) as error:
         raise PersistorError(

@@ -1,4 +1,4 @@
-"""Ours beside the paper's: mean [min; max], the difference, and whether ours lies in its range."""
+"""Our results beside the paper's: mean [min; max], the difference, and whether they agree."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from persistor.reproduction.plan import experiment_of
 from persistor.tasks import TASKS
 from persistor.training.provenance import describe
 
-FEWEST_TESTED = 2_000  # examples in the smallest test set whose entries may be guesses
+FEWEST_TESTED = 2_000  # examples in the smallest test set on which a model may only guess
 GOOD = ("inside", "at chance", "better")  # verdicts that are no worse than the paper
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a table with what we measured for it, a value a seed."""
+    """A row of a table with our measurements, one value for each seed."""
 
     row: Row
     values: tuple[float, ...]
-    budget: float | None  # share of the paper's steps; none where nothing was run
-    version: str | None = None  # of the data, where it is not the paper's
-    outcomes: tuple[Outcome, ...] = ()  # that the values are of
+    budget: float | None  # fraction of the paper's steps; None if there is no run
+    version: str | None = None  # of the data, if it is not the paper's
+    outcomes: tuple[Outcome, ...] = ()  # the runs that gave the values
 
     @property
     def ours(self) -> Published | None:
-        """Mean, lowest and highest of our seeds."""
+        """The mean, lowest and highest value over our seeds."""
         if not self.values:
             return None
         return Published(statistics.fmean(self.values), min(self.values), max(self.values))
@@ -43,17 +43,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of the paper beside ours."""
+    """A table of the paper with our results."""
 
     table: Table
     entries: tuple[Entry, ...]
-    architecture: Architecture = PAPER  # which reading of the paper ours is
+    architecture: Architecture = PAPER  # of our runs
 
     def verdict(self, entry: Entry) -> str:
-        """Whether our mean lies in the paper's range, or on which side of it, to its digits.
+        """Whether our mean is in the paper's range or on which side of it, to the printed digits.
 
-        Where every seed of ours and of the paper's is a blind guess, which of them guessed better
-        is luck: that is `at chance`.
+        The verdict is `at chance` if every seed, ours and the paper's, is a blind guess: which of
+        them guessed better is luck.
         """
         ours, paper = entry.ours, entry.row.published
         if ours is None or paper is None:
@@ -66,22 +66,22 @@ class Comparison:
         return "better" if (mean > high) == self.table.higher_is_better else "worse"
 
     def _guessed(self, row: Row, value: float) -> bool:
-        """Whether a blind guess scores this, but for three standard errors of a small test set."""
+        """Whether a blind guess may score this, up to three standard errors of a small test set."""
         chance = TASKS[row.task].chance if row.task in TASKS else None
         if chance is None or self.table.metric not in ("accuracy", "mae"):
             return False
-        # A guess is right or wrong; or off by a number that is uniform in [0, 2 chance].
+        # A guess is right or wrong; for a number, its error is uniform in [0, 2 chance].
         spread = (
             sqrt(chance * (1 - chance)) if self.table.metric == "accuracy" else chance / sqrt(3)
         )
         return abs(value - chance) <= 3 * spread / sqrt(FEWEST_TESTED)
 
     def chance(self, entry: Entry) -> float | None:
-        """Where all of ours lie beyond the paper's range: how often that would happen by chance.
+        """If all our seeds are outside the paper's range: how often that would happen by chance.
 
-        If our n seeds and the paper's 5 were draws of the same thing, every order of all of them
-        would be as likely as any other, so that ours are all above, or all below, two times in
-        C(n + 5, n). With one seed that is a third: nothing to be read from.
+        If our n seeds and the paper's 5 came from one distribution, every order of them would be
+        equally likely, so ours would be all above or all below 2 times in C(n + 5, n). With one
+        seed this is one third, which means nothing.
         """
         ours, paper = entry.ours, entry.row.published
         if ours is None or paper is None:
@@ -91,7 +91,7 @@ class Comparison:
         return 2 / comb(len(entry.values) + SEEDS, SEEDS) if beyond else None
 
     def summary(self) -> str:
-        """In a line, how much was measured and how well it agrees."""
+        """How much was measured and how well it agrees, in one line."""
         measured = [entry for entry in self.entries if entry.values]
         full = [entry for entry in measured if entry.budget == 1 and self.verdict(entry)]
         good = sum(self.verdict(entry) in GOOD for entry in full)
@@ -101,7 +101,7 @@ class Comparison:
         return text
 
     def columns(self, entry: Entry) -> list[str]:
-        """The entry as text, a column each."""
+        """The entry as texts, one for each column."""
         ours, paper = entry.ours, entry.row.published
         difference = ""
         if ours is not None and paper is not None:
@@ -117,7 +117,7 @@ class Comparison:
         ]
 
     def _judged(self, entry: Entry) -> str:
-        """The verdict, and how often it would come about by chance."""
+        """The verdict, and how often it would happen by chance."""
         verdict, chance = self.verdict(entry), self.chance(entry)
         if chance is None or verdict == "at chance" or entry.budget != 1:
             return verdict
@@ -170,10 +170,10 @@ def compare(
     budget: float | None = None,
     architecture: Architecture = PAPER,
 ) -> Comparison:
-    """A table with the outcomes that belong to it: of a given budget, else of each row's largest.
+    """A table with its outcomes, at one budget or, by default, at the largest of each row.
 
-    An outcome belongs to a row if its experiment is the row's but for seed, budget and the version
-    of the data; what is shown together has one budget and one version.
+    An outcome belongs to a row if its experiment differs only in seed, budget and version of the
+    data. The outcomes of an entry share one budget and one version.
     """
     by_row: dict[Experiment, list[Outcome]] = {}
     for outcome in outcomes:
@@ -183,7 +183,7 @@ def compare(
 
 
 def _as_published(experiment: Experiment) -> Experiment:
-    """The experiment as a row has it: seed 0, the paper's steps, its version of the data."""
+    """The experiment as published: seed 0, the paper's steps and its version of the data."""
     task: Any = experiment.task
     if task.version:
         task = dataclasses.replace(task, version=speech.PUBLISHED)
@@ -198,18 +198,19 @@ def _entry(
 ) -> Entry:
     try:
         experiment = experiment_of(row, architecture=architecture)
-    except PersistorError:  # a task that is not registered
+    except PersistorError:  # the task is not registered
         return Entry(row, (), None)
-    found, full = by_row.get(_as_published(experiment), []), experiment.training.steps
+    outcomes, full = by_row.get(_as_published(experiment), []), experiment.training.steps
     if budget is not None:
         steps = experiment_of(row, budget=budget).training.steps
-        found = [o for o in found if o.experiment.training.steps == steps]
-    found = [o for o in found if o.experiment.training.steps <= full]  # longer is no measure of it
-    if not found:
+        outcomes = [o for o in outcomes if o.experiment.training.steps == steps]
+    # A run that trained longer than the paper's does not measure its entry.
+    outcomes = [o for o in outcomes if o.experiment.training.steps <= full]
+    if not outcomes:
         return Entry(row, (), None)
-    steps, version = max(map(_kind, found))
+    steps, version = max(map(_kind, outcomes))
     chosen = sorted(
-        (o for o in found if _kind(o) == (steps, version)), key=lambda o: o.experiment.seed
+        (o for o in outcomes if _kind(o) == (steps, version)), key=lambda o: o.experiment.seed
     )
     return Entry(
         row,
@@ -221,7 +222,7 @@ def _entry(
 
 
 def provenance(comparison: Comparison) -> dict[str, dict[str, str]]:
-    """Where every measured value of a table comes from, by entry and by run."""
+    """The provenance of every measured value of a table, by entry and by run."""
     return {
         comparison.table.label(entry.row): {
             outcome.experiment.name: describe(outcome.experiment, outcome.record.result)
@@ -234,7 +235,7 @@ def provenance(comparison: Comparison) -> dict[str, dict[str, str]]:
 
 
 def _kind(outcome: Outcome) -> tuple[int, str]:
-    """What outcomes must share to stand in one entry: steps, and the version of the data."""
+    """What the outcomes of one entry must share: steps, and the version of the data."""
     return outcome.experiment.training.steps, outcome.experiment.task.version
 
 
@@ -267,9 +268,9 @@ def as_markdown(comparison: Comparison) -> str:
 
 
 def overall(compared: Iterable[Comparison]) -> list[str]:
-    """How much of the paper was repeated, and how well: a few sentences.
+    """How much of the paper was repeated, and how well, in a few sentences.
 
-    Tables share entries; what was trained alike and published alike counts once.
+    Tables share entries; an entry with the same options and the same numbers counts once.
     """
     published = {
         (*entry.row.options().values(), *entry.row.published): (comparison, entry)
@@ -291,7 +292,7 @@ def overall(compared: Iterable[Comparison]) -> list[str]:
 
 
 def _count(seeds: str, entries: list[tuple[Comparison, Entry]]) -> str:
-    """How many entries there are of each verdict."""
+    """The number of entries with each verdict, as a sentence."""
     verdicts = [comparison.verdict(entry) for comparison, entry in entries]
     counts = [f"{verdicts.count(v)} {text}" for v, text in _MEANINGS.items() if v in verdicts]
     return f"{len(entries)} of these with {seeds}: {', '.join(counts)}."

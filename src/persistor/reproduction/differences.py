@@ -1,7 +1,7 @@
-"""What we have to say where ours and the paper differ: differences.toml, beside the runs.
+"""Why our results differ from the paper's: the remarks in differences.toml, beside the runs.
 
-A table of the paper has its remarks there; `entries` are labels of its rows, none for a remark on
-the whole table:
+The file has remarks for each table of the paper. `entries` lists labels of rows; it is empty for a
+remark on the whole table:
 
     [[smnist-epsilon]]
     entries = ["cmru eps 1"]
@@ -32,44 +32,44 @@ class Difference:
 
 
 def read_differences(folder: Path) -> dict[str, list[Difference]]:
-    """The remarks of a folder of runs, by table; none where there is no file."""
+    """The remarks of a folder of runs, by table; none if there is no file."""
     path = folder / FILE
     if not path.exists():
         return {}
     with reading(path) as file:
         try:
-            return {name: _remarks(name, given) for name, given in tomllib.load(file).items()}
+            return {name: _remarks(name, items) for name, items in tomllib.load(file).items()}
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise PersistorError(f"{path} is not TOML: {error}") from None
         except PersistorError as error:
             raise PersistorError(f"{path}: {error}") from None
 
 
-def _remarks(name: str, given: object) -> list[Difference]:
+def _remarks(name: str, items: object) -> list[Difference]:
     if name not in tables():
         raise unknown("table", name, tables())
     try:
-        return [Difference(tuple(map(str, d["entries"])), d["text"].strip()) for d in given]  # pyright: ignore
+        return [Difference(tuple(map(str, d["entries"])), d["text"].strip()) for d in items]  # pyright: ignore
     except (AttributeError, KeyError, TypeError):
-        raise PersistorError(f"under [[{name}]] give entries and text") from None
+        raise PersistorError(f"[[{name}]] needs entries and text") from None
 
 
 def check_explained(comparison: Comparison, differences: Iterable[Difference]) -> None:
-    """Raise where ours is outside the paper's range and nobody says why, or a remark is stale."""
+    """Raise if a result outside the paper's range has no remark, or if a remark is out of date."""
     name = comparison.table.name
     measured = {comparison.table.label(e.row): e for e in comparison.entries if e.values}
     explained = {label for difference in differences for label in difference.entries}
     for label in sorted(explained - measured.keys()):
         raise PersistorError(f"{FILE} explains {label!r} of {name}, which is not measured")
-    silent = [
+    unexplained = [
         repr(label)
         for label, entry in measured.items()
         if comparison.verdict(entry) in ("better", "worse")
         and entry.budget == 1
         and label not in explained
     ]
-    if silent:
+    if unexplained:
         raise PersistorError(
-            f"of {name}, outside the paper's range at full budget: {', '.join(silent)}; write into "
-            f"{FILE}, beside the runs, what you think the reason is"
+            f"these entries of {name} are outside the paper's range at full budget: "
+            f"{', '.join(unexplained)}; explain them in {FILE}, beside the runs"
         )

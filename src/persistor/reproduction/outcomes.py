@@ -1,4 +1,4 @@
-"""What has been run already, below a folder of runs; what does not add up is reported instead."""
+"""The finished runs in a folder; runs whose files disagree are reported instead."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class Outcome:
 
 
 def find_outcomes(folder: Path) -> tuple[list[Outcome], list[str]]:
-    """The finished runs below a folder, and a line for every one that is not to be trusted.
+    """The finished runs in a folder, and one line for every run that cannot be trusted.
 
-    They may be run folders, or lines of the archive there; of a run that is both, the line counts.
+    A run may be a run folder or a line of the archive in that folder. If it is both, the line
+    counts.
     """
     records, problems = find_records(folder)
     outcomes = []
@@ -38,7 +39,7 @@ def find_outcomes(folder: Path) -> tuple[list[Outcome], list[str]]:
 
 
 def find_records(folder: Path) -> tuple[list[Record], list[str]]:
-    """The finished runs below a folder in order of their names, unchecked; what is unreadable."""
+    """The finished runs in a folder, sorted by name and not checked, and what cannot be read."""
     archived, problems = Archive(folder).read()
     records = {record.name: record for record in archived}
     for path in sorted(description.parent for description in folder.glob("*/experiment.json")):

@@ -1,4 +1,4 @@
-"""A table of the paper as work to do: its runs, what is done of them, how long the rest takes."""
+"""The runs of a table: which are done, and how long the rest takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from persistor.reproduction.outcomes import at_full_budget, find_outcomes
 from persistor.tasks import TASKS
 from persistor.training import Trainer
 
-SPEEDS = "speed.json"  # in the folder of the runs: what a step took here
+SPEEDS = "speed.json"  # in the folder of the runs: seconds per unit of work on this machine
 TIMED_LENGTH = 500  # longer sequences are timed at this length and scaled
 TIMED_SECONDS = 1.0
 
@@ -35,9 +35,9 @@ def choose(names: Sequence[str], filters: tuple[str, ...]) -> list[Table]:
 def experiment_of(
     row: Row, seed: int = 0, budget: float = 1.0, architecture: Architecture = PAPER
 ) -> Experiment:
-    """The experiment behind a row of a table, with a share of the paper's steps, in a reading."""
+    """The experiment of a row, with a fraction of the paper's steps and an architecture."""
     if row.task not in TASKS:
-        raise PersistorError(f"the task {row.task} is not in this version of persistor")
+        raise PersistorError(f"this version of persistor does not have the task {row.task}")
     return Experiment.of(
         row.task,
         cell=row.cells,
@@ -54,22 +54,22 @@ def experiment_of(
 
 
 def work_of(row: Row) -> float:
-    """How long a step of a row takes, roughly, in units that only compare rows of one table."""
+    """Roughly how long a step of a row takes, in units that compare rows of one table."""
     return float((row.length or 1) * row.blocks * (128 + row.state))
 
 
 def plan(
     chosen: Sequence[Table], seeds: int, budget: float, architecture: Architecture = PAPER
 ) -> dict[Experiment, float]:
-    """The runs of some tables, each once, with what they weigh; all rows of a seed before the next.
+    """The runs of some tables, each once, with their work; all rows of a seed before the next.
 
-    Tables share entries: sMNIST with 32 units and epsilon 1 stands in four of them.
+    Tables share entries: sMNIST with 32 units and epsilon 1 is in four of them.
     """
     if seeds < 1:
         raise PersistorError(f"seeds is {seeds}; it must be at least 1")
     work: dict[Experiment, float] = {}
     for seed in range(seeds):
-        for row in (row for part in chosen for row in part.rows):
+        for row in (row for paper_table in chosen for row in paper_table.rows):
             experiment = experiment_of(row, seed, budget, architecture)
             work[experiment] = work_of(row) * experiment.training.steps
     return work
@@ -82,41 +82,48 @@ def survey(
     measure: bool = False,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, dict[str, Any]]:
-    """Every table: runs in all, done at full budget, done at others, seconds for the rest."""
+    """For every table: all runs, those done at full and at reduced budget, seconds for the rest."""
     outcomes, _ = find_outcomes(folder)
     finished = {o.experiment for o in outcomes}
     speeds = _speeds(folder)
     facts: dict[str, dict[str, Any]] = {}
-    for number, part in enumerate(tables().values()):
+    for number, paper_table in enumerate(tables().values()):
         report(number, len(tables()))
-        fact = {"title": part.title, "runs": len(part.rows) * seeds, "done": 0, "reduced": 0}
-        facts[part.name] = {**fact, "seconds": None, "missing": None}
+        fact = {
+            "title": paper_table.title,
+            "runs": len(paper_table.rows) * seeds,
+            "done": 0,
+            "reduced": 0,
+        }
+        facts[paper_table.name] = {**fact, "seconds": None, "missing": None}
         try:
-            runs = {experiment_of(row, seed): row for row in part.rows for seed in range(seeds)}
+            runs = {
+                experiment_of(row, seed): row for row in paper_table.rows for seed in range(seeds)
+            }
         except PersistorError as error:
-            facts[part.name]["missing"] = str(error)
+            facts[paper_table.name]["missing"] = str(error)
             continue
-        if measure and part.name not in speeds:
-            speeds[part.name] = time_step(part)
+        if measure and paper_table.name not in speeds:
+            speeds[paper_table.name] = time_step(paper_table)
             _save_speeds(folder, speeds)
         done = finished & runs.keys()
         reduced = [e for e in finished if e.reduced and at_full_budget(e) in runs]
-        facts[part.name] |= {"done": len(done), "reduced": len(reduced)}
-        if part.name in speeds:
+        facts[paper_table.name] |= {"done": len(done), "reduced": len(reduced)}
+        if paper_table.name in speeds:
             left = sum(work_of(row) * e.training.steps for e, row in runs.items() if e not in done)
-            facts[part.name]["seconds"] = round(left * speeds[part.name], 1)
+            facts[paper_table.name]["seconds"] = round(left * speeds[paper_table.name], 1)
     return facts
 
 
-def time_step(part: Table) -> float:
-    """Seconds a step takes here per unit of work, measured on the least of a table's rows."""
-    least = min(part.rows, key=work_of)
+def time_step(paper_table: Table) -> float:
+    """Seconds per unit of work on this machine, measured on the smallest row of a table."""
+    least = min(paper_table.rows, key=work_of)
     if least.length is not None:
         least = dataclasses.replace(least, length=min(least.length, TIMED_LENGTH))
-    return _seconds_a_step(least) / work_of(least)
+    return _seconds_per_step(least) / work_of(least)
 
 
-def _seconds_a_step(row: Row) -> float:
+def _seconds_per_step(row: Row) -> float:
     trainer = Trainer(experiment_of(row))
     state, _ = trainer.advance(trainer.start(), 1)  # compiles
     steps, seconds = 1, 0.0
@@ -133,7 +140,7 @@ def _machine() -> str:
 
 
 def _speeds(folder: Path) -> dict[str, float]:
-    """What was measured on this machine."""
+    """The speeds that were measured on this machine, by table."""
     path = folder / SPEEDS
     known = read_json(path) if path.exists() else {}
     return known.get("seconds", {}) if known.get("machine") == _machine() else {}

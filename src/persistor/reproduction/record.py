@@ -1,4 +1,4 @@
-"""A finished run as it was written down, and whether its parts agree with each other.
+"""A finished run as it was recorded, and whether its parts agree with each other.
 
 A run folder and a line of an archive both become a `Record`, so that both pass the same checks.
 """
@@ -18,12 +18,12 @@ from persistor.experiment import Experiment
 from persistor.training import Run
 from persistor.training.run import progress_lines
 
-EXTRAS = ("evaluate", "inspect")  # what else a run's folder may hold, as NAME.json
+EXTRAS = ("evaluate", "inspect")  # outputs that a run folder may also hold, as NAME.json
 
 
 @dataclass(frozen=True)
 class Record:
-    """A finished run: experiment, result, curve, and what was asked of it afterwards."""
+    """A finished run: experiment, result, curve, and the outputs of later commands."""
 
     name: str
     experiment: Experiment
@@ -33,7 +33,7 @@ class Record:
 
     @functools.cached_property
     def curve(self) -> str:
-        """The text of progress.jsonl, read when it is first asked for."""
+        """The text of progress.jsonl, read when it is first needed."""
         return self.read_curve()
 
     def progress(self) -> list[dict[str, Any]]:
@@ -42,39 +42,39 @@ class Record:
 
     @property
     def metric(self) -> str:
-        """What the run is measured by."""
+        """The name of the run's metric."""
         return self.experiment.task.objective.metric
 
     def tested(self) -> float:
-        """The test metric, once everything that was written down agrees."""
+        """The test metric; an error if the parts of the record disagree."""
         if self.name != self.experiment.name:
-            raise PersistorError("its name is not that of its experiment")
+            raise PersistorError("its name does not match its experiment")
         try:
             self._check_result()
             value = float(self.result["test"][self.metric])
         except (KeyError, IndexError, TypeError, ValueError, StopIteration):
-            raise PersistorError("its result or its curve is not as it was written") from None
+            raise PersistorError("its result or its curve is damaged") from None
         if not math.isfinite(value) or (self.metric == "accuracy" and not 0 <= value <= 1):
             raise PersistorError(f"its test {self.metric} is {value:g}")
         return value
 
     def _check_result(self) -> None:
-        """The result must be of this experiment, and say what the curve says."""
+        """Raise if the result belongs to another experiment or contradicts the curve."""
         result, metric, lines = self.result, self.metric, self.progress()
         if result["experiment"] != self.experiment.to_json() or result["run"] != self.name:
-            raise PersistorError("its result is of another experiment")
+            raise PersistorError("its result belongs to another experiment")
         best = next(line for line in lines if line["step"] == result["valid"]["step"])
         if result["steps"] != lines[-1]["step"] or best[metric] != result["valid"][metric]:
             raise PersistorError("its result and its curve disagree")
         if (result["budget"] == "full") == self.experiment.reduced:
-            raise PersistorError("its result gives another budget than its experiment")
+            raise PersistorError("its result and its experiment disagree on the budget")
 
 
 def read_folder(path: Path) -> Record | None:
-    """The record of a run folder, none while the run is unfinished."""
+    """The record of a run folder; None while the run is unfinished."""
     run = Run.open(path)
     if path.name != run.experiment.name:
-        raise PersistorError("its experiment.json does not belong to a folder of this name")
+        raise PersistorError("its experiment.json belongs to a folder with another name")
     result = run.result
     if result is None:
         return None
@@ -94,7 +94,7 @@ def _text(path: Path) -> str:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """Bytes as the text that they should be."""
+    """Bytes as text; an error if they are not text."""
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Many runs on the processes of one machine: none is lost when one fails, or when all are stopped.
+"""Many runs in several processes of one machine. If one fails or all are stopped, none is lost.
 
-Every worker is a process of its own (`persistor.reproduction.worker`) with its share of the
-processors. It lives on its input: if this process stops, or is killed, the workers save their runs
-and go.
+Every worker is a separate process (`persistor.reproduction.worker`) with its share of the
+processors. When its input ends, because this process stopped or was killed, it saves its run and
+exits.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from persistor._tools.errors import PersistorError
 from persistor._tools.machine import processors
 from persistor.experiment import Experiment
 
-PATIENCE = 0.2  # seconds between two looks at whether to stop
+PATIENCE = 0.2  # seconds between two checks of whether to stop
 
 
 @dataclass(frozen=True)
 class News:
-    """What a worker says of a run: a step that it has reached, or how it ended."""
+    """What a worker reports of a run: the step it has reached, or how it ended."""
 
     experiment: Experiment
     step: int = 0
@@ -46,16 +46,16 @@ def sweep(
     watch: Callable[[News], None] = lambda news: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, str]:
-    """Train the experiments below a folder; the reasons of those that failed, by run.
+    """Train experiments in a folder. Returns the reasons of those that failed, by run.
 
-    Asked to stop, it returns once the runs under way are saved.
+    If asked to stop, it returns once the current runs are saved.
     """
     if workers < 1:
         raise PersistorError(f"workers is {workers}; it must be at least 1")
     pending = collections.deque(experiments)
-    news: queue.SimpleQueue[News | None] = queue.SimpleQueue()
+    reports: queue.SimpleQueue[News | None] = queue.SimpleQueue()
     count = min(workers, len(pending))
-    crew = [Worker(folder, max(1, processors() // count), pending, news) for _ in range(count)]
+    crew = [Worker(folder, max(1, processors() // count), pending, reports) for _ in range(count)]
     failures, working, stopping = {}, count, False
     try:
         while working:
@@ -65,15 +65,15 @@ def sweep(
                 for worker in crew:
                     worker.dismiss()
             try:
-                heard = news.get(timeout=PATIENCE)
+                news = reports.get(timeout=PATIENCE)
             except queue.Empty:
                 continue
-            if heard is None:
+            if news is None:
                 working -= 1
                 continue
-            if heard.outcome == "failed":
-                failures[heard.experiment.name] = heard.reason
-            watch(heard)
+            if news.outcome == "failed":
+                failures[news.experiment.name] = news.reason
+            watch(news)
     finally:
         pending.clear()
         for worker in crew:
@@ -82,7 +82,7 @@ def sweep(
 
 
 class Worker:
-    """A process that trains, and a thread that hands it runs and hears its news."""
+    """A process that trains, and a thread that sends it runs and reads its reports."""
 
     def __init__(
         self,
@@ -102,13 +102,13 @@ class Worker:
         self.thread.start()
 
     def dismiss(self) -> None:
-        """Ask it to save its run and go."""
+        """Ask the process to save its run and exit."""
         self.dismissed = True
         if self.process is not None and self.process.stdin is not None:
             self.process.stdin.close()
 
     def kill(self) -> None:
-        """End it at once; the run goes on from its last checkpoint another time."""
+        """End the process at once; its run can be resumed from its last checkpoint."""
         self.dismissed = True
         if self.process is not None:
             self.process.kill()
@@ -123,12 +123,12 @@ class Worker:
                     break
                 self.news.put(self._follow(experiment))
         finally:
-            self._part()
+            self._release()
             self.log.close()
             self.news.put(None)
 
-    def _part(self) -> None:
-        """Let the process go, and wait until it has gone."""
+    def _release(self) -> None:
+        """Close the input of the process, and wait until it exits."""
         if self.process is not None and self.process.stdin and self.process.stdout:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
@@ -136,11 +136,11 @@ class Worker:
             self.process.stdout.close()
 
     def _follow(self, experiment: Experiment) -> News:
-        """Have a run trained; how it ended."""
+        """Send a run to the process, and return how it ended."""
         process = self._ready()
         assert process.stdin is not None
         assert process.stdout is not None
-        # Where it has died or been dismissed meanwhile, its output ends at once.
+        # If the process has died or been dismissed in the meantime, its output ends at once.
         with contextlib.suppress(BrokenPipeError, ValueError):
             if not self.dismissed:
                 process.stdin.write(json.dumps(experiment.to_json()) + "\n")
@@ -149,19 +149,19 @@ class Worker:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
         for line in process.stdout:
-            said: dict[str, Any] = json.loads(line)
-            if "outcome" in said:
-                return News(experiment, **said)
-            self.news.put(News(experiment, step=said["step"]))
+            report: dict[str, Any] = json.loads(line)
+            if "outcome" in report:
+                return News(experiment, **report)
+            self.news.put(News(experiment, step=report["step"]))
         process.wait()
         if self.dismissed and process.returncode == 0:
             return News(experiment, outcome="stopped")
         return News(experiment, outcome="failed", reason=self._death(process.returncode))
 
     def _ready(self) -> subprocess.Popen[str]:
-        """The process, or a new one where it died over its last run."""
+        """The process, or a new one if the last run killed it."""
         if self.process is None or self.process.poll() is not None:
-            self._part()
+            self._release()
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,
@@ -169,14 +169,14 @@ class Worker:
                 stderr=self.log,
                 text=True,
                 env=self.environment,
-                start_new_session=True,  # so that Ctrl-C reaches us alone
+                start_new_session=True,  # so that Ctrl-C reaches only this process
             )
         return self.process
 
     def _death(self, status: int) -> str:
-        """Why the process died, as far as can be told."""
+        """Why the process died, as far as we can tell."""
         self.log.seek(0)
-        said = self.log.read().strip().splitlines()
+        logged = self.log.read().strip().splitlines()
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         memory = " (out of memory?)" if status == -9 else ""
-        return f"its process {how}{memory}" + (f": {said[-1]}" if said else "")
+        return f"its process {how}{memory}" + (f": {logged[-1]}" if logged else "")

@@ -1,7 +1,7 @@
-"""A process that trains the runs it is told of, one after the other, until its input ends.
+"""A process that trains the runs it is sent, one after the other, until its input ends.
 
-A line on standard input is an experiment; lines on standard output say how far it has come. When
-the input ends, because whoever gave the orders stopped or died, the run is saved and left.
+A line on standard input is an experiment; lines on standard output report its progress. When the
+input ends, because the parent process stopped or died, the worker saves its run and exits.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from persistor._tools.errors import PersistorError
 
 
 def main() -> None:
-    """Work until there are no more orders."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who gives the orders
+    """Train until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     keep_freed_memory()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever else prints must not get among the answers
+    os.dup2(2, 1)  # other prints go to standard error, so that they do not mix with the answers
     orders: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The tasks, and their registry: adding one is a file here and a line below."""
+"""The tasks and their registry. To add one, write a file here and add a line below."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ REGISTERED: tuple[type[Task], ...] = (
     KWSAll,
 )
 TASKS: dict[str, type[Task]] = {kind.name: kind for kind in REGISTERED}
-# What the description of an experiment may name: also tasks on your own data.
+# All tasks that an experiment may name, including those on your own data.
 KINDS: dict[str, type[Task]] = TASKS | {kind.name: kind for kind in OWN_DATA}

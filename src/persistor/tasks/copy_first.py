@@ -25,7 +25,7 @@ SYMBOLS = 15
 
 
 def _then_empty(rows: Float[Array, "k i"], ids: Int[Array, " b"], length: int) -> Indexed:
-    """A first step each, then the same empty ones, which are row 0."""
+    """Sequences of one first step each, followed by empty steps, which are row 0."""
     return Indexed(rows, ids[:, None], rest=length - 1)
 
 
@@ -67,7 +67,7 @@ class Values(eqx.Module):
 
 
 class NoisyValues(eqx.Module):
-    """A number in [-1, 1], then others that do not matter; example i is made from (key, i)."""
+    """A number in [-1, 1], then others that do not matter; example i is drawn from (key, i)."""
 
     key: Key
     length: int = eqx.field(static=True)
@@ -83,7 +83,7 @@ class NoisyValues(eqx.Module):
 
 @dataclass(frozen=True)
 class CopyFirstDiscrete(Task):
-    """Name the symbol, of 15, shown at the first step; every other step is empty."""
+    """Name the symbol shown at the first step, one of 15; every other step is empty."""
 
     length: int = 1000
 
@@ -106,7 +106,7 @@ class CopyFirstDiscrete(Task):
 
 @dataclass(frozen=True)
 class CopyFirstNumber(Task):
-    """Give back the number shown at the first step; what the others show, a subclass says."""
+    """Give back the number shown at the first step; a subclass decides what the others show."""
 
     length: int = 1000
 
@@ -147,7 +147,7 @@ class CopyFirstNoisy(CopyFirstNumber):
 
 @dataclass(frozen=True)
 class CopyFirstLarge(CopyFirstNumber):
-    """The same with a large network: 6 blocks of 256 units, 5,000 steps."""
+    """Copy-first-noisy for a large network: 6 blocks of 256 units, 5,000 steps."""
 
     length: int = 5000
 

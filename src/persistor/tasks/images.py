@@ -16,7 +16,7 @@ from persistor.tasks.task import Batch, Classification, Task
 
 
 class GreyImages(eqx.Module):
-    """Images of one grey level a step, kept as bytes, and their classes."""
+    """Images of one grey level per step, kept as bytes, and their classes."""
 
     pixels: UInt[Array, "n t"]
     targets: Int[Array, " n"]
@@ -38,7 +38,7 @@ def grey_levels() -> Float[Array, "256 1"]:
 
 
 class PixelsOfDigits(Task):
-    """Which digit is it? 784 pixels, in an order that a subclass says."""
+    """Which digit is it? 784 pixels, in an order that a subclass decides."""
 
     inputs = 1
     outputs = 10
@@ -50,7 +50,7 @@ class PixelsOfDigits(Task):
     fixed_length = "an image has 784 pixels"
     picture = (28, 28)
 
-    permutation: int | None  # the seed of the pixels' order; none where it is row by row
+    permutation: int | None  # the seed of the pixels' order; None for row by row
 
     def split(self, name: str) -> GreyImages:
         """50,000 / 10,000 / 10,000: the last 10,000 training images are for validation."""
@@ -99,7 +99,7 @@ class PMNIST36(PixelsOfDigits):
 
 
 class ColourImages(eqx.Module):
-    """Images of three colours a step, kept as bytes, and their classes."""
+    """Images of three colours per step, kept as bytes, and their classes."""
 
     pixels: UInt[Array, "n t 3"]
     targets: Int[Array, " n"]

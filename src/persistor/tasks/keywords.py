@@ -24,7 +24,7 @@ SEED = 0
 
 
 class Features(eqx.Module):
-    """Features in half precision, made to have mean 0 and deviation 1 when they are used."""
+    """Features in half precision, scaled to mean 0 and deviation 1 when they are used."""
 
     features: Float[Array, "n t c"]
     targets: Int[Array, " n"] | Float[Array, "n o"]
@@ -35,7 +35,7 @@ class Features(eqx.Module):
     def scaled_as(
         cls, seen: NDArray[np.floating], features: NDArray[np.floating], targets: NDArray[Any]
     ) -> Features:
-        """Features on the scale of those seen in training."""
+        """Features on the scale of those in the training set."""
         seen = seen.astype(np.float32)
         mean, deviation = seen.mean((0, 1)), np.maximum(seen.std((0, 1)), 1e-6)
         return cls(*map(jnp.asarray, (features, targets, mean, deviation)))
@@ -46,7 +46,7 @@ class Features(eqx.Module):
         return self.features.shape[0]
 
     def at(self, indices: Int[Array, " b"]) -> Batch:
-        """Every coefficient on the scale that it has in training."""
+        """Features with every coefficient scaled as in training."""
         x = self.features[indices].astype(jnp.float32)
         scaled = (x - self.mean[None, None, :]) / self.deviation[None, None, :]
         return Batch(Dense(scaled), self.targets[indices])
@@ -54,7 +54,7 @@ class Features(eqx.Module):
 
 @dataclass(frozen=True)
 class SpokenWords(Task):
-    """Which class of words was spoken? A subclass says which words are of which class."""
+    """Which class of words was spoken? A subclass decides which words are in which class."""
 
     version: str = field(default_factory=speech.version)
 
@@ -67,19 +67,19 @@ class SpokenWords(Task):
 
     def __post_init__(self):
         if self.version not in speech.WORDS:
-            raise PersistorError(f"version is {self.version}; it is 0.01 or 0.02")
+            raise PersistorError(f"version is {self.version}; it must be 0.01 or 0.02")
 
     @abstractmethod
     def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
-        """The words of each class, of those there are, and the share of it that each makes up."""
+        """For each class, its words and the share of the class that each word makes up."""
 
     def split(self, name: str) -> Features:
-        """80 / 10 / 10% of as many clips of every class."""
+        """80 / 10 / 10% of the clips, the same number of every class."""
         clips = speech.load(self.source)
         if speech.version(self.source) != self.version:
             raise PersistorError(
-                f"this run is on version {self.version} of Speech Commands; version "
-                f"{speech.version(self.source)} is there"
+                f"this run uses version {self.version} of Speech Commands, but the data folder has "
+                f"version {speech.version(self.source)}"
             )
         classes = balanced(clips, self.groups(clips.words))
         train, chosen = (_of_split(classes, split) for split in ("train", name))
@@ -99,7 +99,7 @@ class KWSDigits(SpokenWords):
     chance = 1 / 11
 
     def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
-        """A class a digit, and one of noise."""
+        """One class for each digit, and one for noise."""
         return [{word: 1.0} for word in (*DIGITS, speech.NOISE)]
 
 
@@ -114,7 +114,7 @@ class KWSYes(SpokenWords):
     chance = 0.5
 
     def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
-        """The others make up a sixth of their class each."""
+        """Each of the others makes up a sixth of its class."""
         return [dict.fromkeys(OTHERS, 1 / len(OTHERS)), {"yes": 1.0}]
 
 
@@ -128,7 +128,7 @@ class KWSAll(SpokenWords):
     chance = 1 / 35
 
     def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
-        """Every word that there is; noise is none."""
+        """Every word is a class; noise is left out."""
         spoken = [word for word in words if word != speech.NOISE]
         if len(spoken) != speech.WORDS[self.version]:
             raise PersistorError(
@@ -139,14 +139,14 @@ class KWSAll(SpokenWords):
 
 
 def balanced(clips: speech.Clips, groups: list[dict[str, float]]) -> list[list[NDArray[np.int64]]]:
-    """Clips of every class in a fixed random order: lists by word, of the same total each."""
+    """Clips of every class in a fixed random order, in one list per word; classes are equal."""
     rng = np.random.RandomState(SEED)
     by_word = {}
     for word in sorted({word for group in groups for word in group}):
         if word not in clips.words:
             raise PersistorError(f"there are no clips of {word!r} in {speech.SPEECH.name}")
         by_word[word] = rng.permutation(np.flatnonzero(clips.labels == clips.words.index(word)))
-    unit = 10 * max(len(group) for group in groups)  # every part gets the same of every word
+    unit = 10 * max(len(group) for group in groups)  # so that every split has equal shares
     most = min(len(by_word[word]) / share for group in groups for word, share in group.items())
     count = int(most) // unit * unit
     if not count:

@@ -24,7 +24,7 @@ class ListOps(Task):
     chance = 0.1
     source = listops.LISTOPS
     data = source.name
-    fixed_length = "an expression has the length it has"
+    fixed_length = "expressions have their own lengths"
     letters = tuple(f"{token} " for token in TOKENS)
 
     def split(self, name: str) -> Ragged:

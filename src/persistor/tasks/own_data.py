@@ -1,6 +1,6 @@
 """Your own data as a task: arrays, a text, or a folder of sounds, under the same protocol.
 
-What is in the files goes into the experiment as a digest: a run goes on only with the same data.
+The experiment holds a digest of the files, so a run can continue only with the same data.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ FEWEST = 10  # examples: a tenth of them must be one
 MOST_LETTERS = 256
 SEED = 0
 LARGEST = 1 << 26  # bytes of a sound
-TOGETHER = 64  # sounds handed to a process
+TOGETHER = 64  # sounds that a process gets at a time
 _SOUND = re.compile(r"([^/]+)/[^/]+\.(wav|flac)", re.IGNORECASE)
 
 
 def own_task(path: Path) -> OwnData:
-    """The task that a file or a folder stands for."""
+    """The task on your file or folder."""
     path = path.resolve()
     if not path.exists():
         raise PersistorError(
-            f"{path} is not there; give an .npz file with x and y, a text, or a folder of sounds"
+            f"{path} does not exist; give an .npz file with x and y, a text, or a folder of sounds"
         )
     if path.is_dir():
         names = _sounds(path)["classes"]
@@ -63,7 +63,7 @@ def own_task(path: Path) -> OwnData:
 
 @dataclass(frozen=True)
 class OwnData(Task):
-    """What tasks on your own data share: files that must stay as they were."""
+    """What tasks on your own data share: files that must not change."""
 
     path: str
     digest: str
@@ -74,10 +74,10 @@ class OwnData(Task):
     def _unchanged(self) -> Path:
         path = Path(self.path)
         if not path.exists():
-            raise PersistorError(f"{path} is not there any more; this run was begun with it")
+            raise PersistorError(f"{path} no longer exists; this run was started with it")
         if (fingerprint(path) if path.is_dir() else _digest(path)) != self.digest:
             raise PersistorError(
-                f"{path} has changed since this run was begun; start a new one with --data"
+                f"{path} has changed since this run was started; start a new run with --data"
             )
         return path
 
@@ -109,7 +109,7 @@ class OwnArrays(OwnData):
 
 @dataclass(frozen=True)
 class OwnSounds(OwnData):
-    """A folder of sounds, one folder a class: 13 MFCCs of the first second."""
+    """A folder with one folder of sounds for each class: 13 MFCCs of the first second."""
 
     classes: tuple[str, ...]
 
@@ -119,7 +119,7 @@ class OwnSounds(OwnData):
 
     @computed
     def outputs(self) -> int:
-        """As many as there are folders."""
+        """The number of folders."""
         return len(self.classes)
 
     @computed
@@ -149,17 +149,17 @@ class OwnText(OwnData):
 
     @computed
     def letters(self) -> tuple[str, ...]:
-        """The characters that occur."""
+        """The characters that occur in the text."""
         return tuple(self.alphabet)
 
     @computed
     def inputs(self) -> int:
-        """As many as there are characters."""
+        """The number of different characters."""
         return len(self.alphabet)
 
     @computed
     def outputs(self) -> int:
-        """As many again."""
+        """The same number."""
         return len(self.alphabet)
 
     @computed
@@ -180,7 +180,7 @@ def _digest(path: Path) -> str:
 
 
 def _arrays(path: Path) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """x as (N, T, F) and y as classes (N,) or numbers (N, O), or a line that says what is wrong."""
+    """x as (N, T, F) and y as classes (N,) or numbers (N, O); an error if they are not."""
     arrays = read_arrays(path)
     if not {"x", "y"} <= set(arrays):
         raise PersistorError(f"{path} holds {sorted(arrays)}; it should hold x and y")
@@ -194,13 +194,13 @@ def _arrays(path: Path) -> tuple[NDArray[np.float32], NDArray[Any]]:
         )
     x = x.astype(np.float32)
     if not np.isfinite(x).all() or not np.isfinite(y).all():
-        raise PersistorError(f"{path} holds a value that is no finite number")
+        raise PersistorError(f"{path} holds a value that is not a finite number")
     if len(x) < FEWEST:
         raise PersistorError(f"{path} holds {len(x)} sequences; at least {FEWEST} are needed")
     if y.dtype.kind == "f":
         return x, y.astype(np.float32).reshape(len(y), -1)
     if y.ndim != 1 or y.min() < 0 or len(np.unique(y)) < 2 or y.max() >= len(y):
-        raise PersistorError(f"{path}: y should hold classes 0, 1, ... of one sequence each")
+        raise PersistorError(f"{path}: y should hold one class (0, 1, ...) for each sequence")
     return x, y.astype(np.int32)
 
 
@@ -236,15 +236,15 @@ def _sound_features(folder: Path) -> Arrays:
     names, features = [], []
     sounds = contents(folder, lambda name: bool(_SOUND.fullmatch(name)), LARGEST)
     batches = iter(lambda: list(itertools.islice(sounds, TOGETHER)), [])
-    for some in in_order(_features_of_each, batches):
-        for name, x in some:
+    for batch in in_order(_features_of_each, batches):
+        for name, x in batch:
             names.append(name.split("/")[0])
             features.append(x)
     classes = sorted(set(names))
     if len(classes) < 2 or len(names) < FEWEST:
         raise PersistorError(
-            f"{folder} holds {len(names)} sounds of {len(classes)} classes; it should have a "
-            f"folder of .wav or .flac files a class, 2 classes and {FEWEST} sounds at least"
+            f"{folder} holds {len(names)} sounds of {len(classes)} classes; it should have one "
+            f"folder of .wav or .flac files per class, and at least 2 classes and {FEWEST} sounds"
         )
     return {
         "x": np.stack(features).astype(np.float16),

@@ -18,7 +18,7 @@ TEST_SIZE = 3_200  # the paper's percentages are multiples of 1/32: 50 batches o
 
 
 class Bits(eqx.Module):
-    """Uniform bits, each string of its own uniform length, padded; example i is from (key, i)."""
+    """Padded strings of uniform bits and uniform lengths; example i is drawn from (key, i)."""
 
     key: Key
     shortest: int = eqx.field(static=True)
@@ -57,11 +57,11 @@ class Parity(Task):
         for shortest, longest in (self.train_lengths, self.test_lengths):
             if not 1 <= shortest <= longest:
                 raise PersistorError(
-                    f"lengths are {shortest} to {longest}; give at least 1, the shorter first"
+                    f"lengths are {shortest} to {longest}; they must be at least 1, shortest first"
                 )
 
     def split(self, name: str) -> Bits:
-        """Fresh strings in training and validation, 3,200 fixed ones in the test."""
+        """New strings in training and validation, 3,200 fixed ones in the test."""
         shortest, longest = self.test_lengths if name == "test" else self.train_lengths
         size = TEST_SIZE if name == "test" else 2**31 - 1
         return Bits(split_key(name), shortest, longest, size)

@@ -1,4 +1,4 @@
-"""What a task is: data by index, an objective, and what else a reader may want to know of it."""
+"""What a task is: data by index, an objective, and other facts about it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Batch(eqx.Module):
 class Split(Protocol):
     """One part of a data set: a function from indices to a batch.
 
-    Indices are all the randomness there is: training draws them from (seed, step), so any batch
-    can be made again, and a resumed run sees what the interrupted one would have seen.
-    A split is also a pytree, so that its arrays are arguments of a compiled step.
+    Only the indices are random. Training draws them from (seed, step), so any batch can be made
+    again, and a resumed run sees the batches that the interrupted one would have seen. A split is
+    also a pytree, so that its arrays are arguments of a compiled step.
     """
 
     @property
@@ -56,10 +56,10 @@ class Bucket(NamedTuple):
 
 @runtime_checkable
 class Bucketed(Split, Protocol):
-    """A split in the order of its lengths: a batch comes from one bucket, and ends where it does.
+    """A split sorted by length. A batch comes from one bucket and is as long as that bucket.
 
-    Every example is as likely as any other; those of a batch are of similar length, so that little
-    of it is padding.
+    Every example is equally likely. The examples of a batch have similar lengths, so that little of
+    it is padding.
     """
 
     @property
@@ -77,7 +77,7 @@ class Objective(Protocol):
 
     @property
     def perfect(self) -> float | None:
-        """The value that, held long enough, ends a run."""
+        """The value that ends a run if it holds long enough; None if there is none."""
         ...
 
     def loss(self, outputs: Array, targets: Array) -> Float[Array, " b"]:
@@ -146,13 +146,13 @@ class NextToken:
 
 
 class Task(ABC):
-    """A benchmark. To write one, make a frozen dataclass of it.
+    """A benchmark. To write one, subclass it as a frozen dataclass.
 
-    The fields are the options of the task: they, and `name`, describe it in an experiment. All else
-    is declared here and set in the body of the class, or is a `computed` member.
+    The fields are the options of the task; with `name`, they describe it in an experiment. Other
+    members are declared here and set in the class body, or `computed`.
     """
 
-    name: ClassVar[str]  # the class's own name unless it sets another
+    name: ClassVar[str]  # the name of the class unless it sets another
     summary: str
     inputs: int  # features of a step
     outputs: int
@@ -160,13 +160,13 @@ class Task(ABC):
     pooling: Pooling
     chance: float  # the metric of a blind guess
 
-    data: str | None = None  # the data set it needs, if it does not make its own
-    length: int = 0  # steps, where they can be chosen: then a field of the task
-    fixed_length: str = "these sequences have a length of their own"  # said where they cannot
-    version: str = ""  # of the data, where there are several: then a field of the task
-    letters: tuple[str, ...] = ()  # what the inputs stand for, where they are characters
-    classes: tuple[str, ...] = ()  # what the outputs stand for, where they have names
-    picture: tuple[int, int] | None = None  # height and width, where the steps are pixels
+    data: str | None = None  # the data set it needs, unless it generates its data
+    length: int = 0  # steps, if they can be chosen: then a field of the task
+    fixed_length: str = "these sequences have a fixed length"  # the error if they cannot
+    version: str = ""  # of the data, if there are several: then a field of the task
+    letters: tuple[str, ...] = ()  # the characters that the inputs mean, if they are characters
+    classes: tuple[str, ...] = ()  # the names of the outputs, if they have names
+    picture: tuple[int, int] | None = None  # height and width, if the steps are pixels
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -181,7 +181,7 @@ class Task(ABC):
         """The same task with sequences of another length."""
         if not self.length:
             raise PersistorError(f"{self.fixed_length}, not {length}; leave the length out")
-        task: Any = self  # a dataclass, which a type cannot say
+        task: Any = self  # a dataclass; the type system cannot express this
         return replace(task, length=length)
 
 
@@ -189,16 +189,16 @@ T = TypeVar("T")
 
 
 def computed(method: Callable[[Any], T]) -> T:
-    """A member of a task that follows from its fields: a property that stands for a plain value."""
+    """A member of a task that follows from its fields: a property, typed as a plain value."""
     return cast(Any, property(method))
 
 
 def check_length(length: int) -> None:
-    """Refuse sequences without a step."""
+    """Raise if sequences have no step."""
     if length < 1:
         raise PersistorError(f"length is {length}; a sequence needs at least 1 step")
 
 
 def split_key(name: str) -> Key:
-    """The key of a split's data: the same for every run, so that seeds share their data."""
+    """The key of a split's data. It is the same for every run, so that all seeds share the data."""
     return jax.random.fold_in(jax.random.key(20260), SPLITS.index(name))

@@ -27,14 +27,14 @@ from persistor.tasks.task import (
     check_length,
 )
 
-BUCKETS = 4  # of about as many sequences each; a step is compiled once for every one
+BUCKETS = 4  # with about the same number of sequences; a step is compiled once for each
 
 
 class Ragged(eqx.Module):
     """Token sequences of many lengths, one after another in memory, and their classes.
 
-    They are numbered by length (`of` sees to that). A batch is as long as the longest sequence may
-    be; what is beyond a sequence is padding.
+    They are sorted by length (`of` does this). A batch is as long as the longest sequence may be;
+    the rest of a sequence is padding.
     """
 
     tokens: UInt[Array, " all"]
@@ -56,7 +56,7 @@ class Ragged(eqx.Module):
         kinds: int,
         longest: int,
     ) -> Ragged:
-        """Sequences in any order; cut off where they are longer than `longest`."""
+        """From sequences in any order, cut after `longest` tokens."""
         lengths = np.minimum(lengths, longest)
         order = np.argsort(lengths, kind="stable")
         ends = sorted({len(order) * i // BUCKETS for i in range(1, BUCKETS + 1)} - {0})
@@ -90,7 +90,7 @@ class Ragged(eqx.Module):
 
 @dataclass(frozen=True)
 class IMDb(Task):
-    """Is the review favourable? Its bytes one by one, the first `length` of them."""
+    """Is the review favourable? The first `length` of its bytes, one by one."""
 
     length: int = 4000
 
@@ -123,7 +123,7 @@ class IMDb(Task):
 
 
 class Windows(eqx.Module):
-    """Pieces of one long text: `length` characters each, and the ones that follow them."""
+    """Pieces of one long text: `length` characters each, and the characters that follow them."""
 
     text: UInt[Array, " all"]
     kinds: int = eqx.field(static=True)
@@ -151,14 +151,14 @@ def windows(name: str, text: NDArray[np.uint8], kinds: int, length: int) -> Wind
     chosen = text[int(begin * len(text)) : int(end * len(text))]
     if len(chosen) <= length:
         raise PersistorError(
-            f"{len(text):,} characters are too few: a twentieth of them must be more than the "
-            f"{length:,} of a sequence"
+            f"a text of {len(text):,} characters is too short: a twentieth of it must be longer "
+            f"than a sequence of {length:,}"
         )
     return Windows(jnp.asarray(chosen), kinds, length, 1 if name == "train" else length)
 
 
 def _numbered(text: bytes) -> NDArray[np.uint8]:
-    """Shakespeare's characters as their places in the alphabet."""
+    """Shakespeare's characters as indices into the alphabet."""
     numbers = np.zeros(256, np.uint8)
     numbers[np.frombuffer(shakespeare.ALPHABET, np.uint8)] = np.arange(len(shakespeare.ALPHABET))
     return numbers[np.frombuffer(text, np.uint8)]
@@ -199,7 +199,7 @@ class Shakespeare(NextLetter):
 
 @dataclass(frozen=True)
 class TinyShakespeare(NextLetter):
-    """What is the next character? Asked after every character of a million of Shakespeare."""
+    """What is the next character? Asked after every character of a million from Shakespeare."""
 
     name = "tinyshakespeare"
     summary = "the next character of an excerpt of Shakespeare"

@@ -21,10 +21,10 @@ def predict(
 ) -> Float[Array, "b *s o"]:
     """The model's outputs on a batch of a split.
 
-    Where lengths vary, only as many steps are computed as the bucket of the longest sequence has.
+    If lengths vary, it computes only the steps of the bucket that holds the longest sequence.
     """
 
-    def of_first(steps: int) -> Float[Array, "b *s o"]:
+    def outputs_of_first(steps: int) -> Float[Array, "b *s o"]:
         inputs, positions = batch.inputs.head(steps), encoding.head(steps)
         return model(inputs, lengths=batch.lengths, encoding=positions, **options)[0]
 
@@ -32,7 +32,7 @@ def predict(
         return model(batch.inputs, lengths=batch.lengths, encoding=encoding, **options)[0]
     edges = [bucket.length for bucket in split.buckets]
     which = jnp.searchsorted(jnp.asarray(edges, jnp.int32), batch.lengths.max())
-    return jax.lax.switch(which, [functools.partial(of_first, steps) for steps in edges])
+    return jax.lax.switch(which, [functools.partial(outputs_of_first, steps) for steps in edges])
 
 
 @eqx.filter_jit
@@ -53,7 +53,7 @@ def scores_at(
 
 
 def sampled_indices(key: Key, split: Split, shape: tuple[int, ...]) -> Int[Array, "..."]:
-    """Indices into a split, drawn uniformly; along the last axis all of one bucket."""
+    """Indices into a split, drawn uniformly. Those along the last axis share a bucket."""
     if not isinstance(split, Bucketed):
         return jax.random.randint(key, shape, 0, split.size, jnp.int32)
     bucket, example = jax.random.split(key)
@@ -76,13 +76,13 @@ def evaluate(
     batch: int = 64,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> float:
-    """The mean metric over a whole split; `report(done, total)` hears of every few batches."""
+    """The mean metric over a whole split; `report(done, total)` is called every few batches."""
     total = split.size
     indices = jnp.arange(-(-total // batch) * batch, dtype=jnp.int32).reshape(-1, batch)
     encoding = model.encode_positions(length_of(split))
     scores, at_once = [], max(1, 500_000 // (batch * encoding.length))
     for begin in range(0, len(indices), at_once):
-        part = jnp.minimum(indices[begin : begin + at_once], total - 1)
-        scores.append(scores_at(model, split, objective, part, encoding).reshape(-1))
+        chunk = jnp.minimum(indices[begin : begin + at_once], total - 1)
+        scores.append(scores_at(model, split, objective, chunk, encoding).reshape(-1))
         report(min((begin + at_once) * batch, total), total)
     return float(jnp.concatenate(scores)[:total].mean())

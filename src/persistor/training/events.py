@@ -1,7 +1,7 @@
-"""A run's progress as TensorBoard reads it: an event file beside `progress.jsonl`.
+"""A run's progress in the format of TensorBoard: an event file beside `progress.jsonl`.
 
-The format is a TFRecord (length, its checksum, data, their checksum) of `Event` messages in
-protocol buffers, of which a curve needs five fields: too little to install a library for.
+The file is a TFRecord (length, its checksum, data, their checksum) of `Event` messages in protocol
+buffers. A curve needs only five of their fields, which does not justify a library.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NAME = "events.out.tfevents.persistor"
 
 
 class EventFile:
-    """Follows a run: everything it has noted so far, then every new evaluation.
+    """Follows a run: writes all its evaluations so far, then every new one.
 
-    The file is made anew by the first update, and not before: who may not train the run must not
-    touch its curves.
+    Only the first update creates the file: a process that may not train the run must not touch
+    its curves.
     """
 
     def __init__(self, run: Run):
@@ -32,11 +32,11 @@ class EventFile:
 
     @property
     def path(self) -> Path:
-        """Where the events are."""
+        """The path of the event file."""
         return self.run.path / NAME
 
     def update(self) -> None:
-        """Write what the run has noted since the last time."""
+        """Write the evaluations since the last update."""
         lines = self.run.progress()
         with writing(self.run.path):
             if self.file is None:
@@ -48,7 +48,7 @@ class EventFile:
         self.written = len(lines)
 
     def _scalars(self, line: dict[str, Any]) -> bytes:
-        """An evaluation as an event; its step and its time are the event's own."""
+        """An evaluation as an event. The event has its own fields for the step and the time."""
         values = b"".join(
             _field(1, _field(1, name.encode()) + b"\x15" + struct.pack("<f", value))
             for name, value in line.items()
@@ -70,7 +70,7 @@ class EventFile:
 
 
 def _record(event: bytes) -> bytes:
-    """A record of the file: how long it is, and the event, each with its checksum."""
+    """A record of the file: its length and the event, each with a checksum."""
     length = struct.pack("<Q", len(event))
     return length + _checksum(length) + event + _checksum(event)
 
@@ -86,7 +86,7 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, lowest first."""
+    """A number as bytes of seven bits each, lowest bits first."""
     out = bytearray()
     while value >= 128:
         out.append(value & 127 | 128)
@@ -105,7 +105,7 @@ def _checksum(data: bytes) -> bytes:
 
 @functools.cache
 def _table() -> list[int]:
-    """The remainders of all bytes by Castagnoli's polynomial."""
+    """The remainder of every byte, divided by Castagnoli's polynomial."""
     table = []
     for byte in range(256):
         for _ in range(8):

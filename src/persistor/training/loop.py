@@ -1,8 +1,8 @@
 """The training loop: the paper's protocol, resumable at any moment.
 
-A run advances in legs of `evaluate_every` steps, each one compiled call. Everything random is a
-function of (seed, step), so the state at the end of a leg is all there is to save, and a run that
-is killed and started again ends with the same bits as one that was left alone.
+A run advances in legs of `evaluate_every` steps; each leg is one compiled call. Everything random
+is a function of (seed, step), so it is enough to save the state at the end of a leg. A run that is
+killed and resumed ends with the same bits as one that was not interrupted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Checkpoint(eqx.Module):
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a run has come, as numbers of the host."""
+    """How far a run has come, as plain Python numbers."""
 
     step: int = 0
     seconds: float = 0.0
@@ -56,7 +56,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher of a run hears after every leg."""
+    """What a run reports after every leg."""
 
     step: int
     steps: int
@@ -84,9 +84,9 @@ class Trainer:
         self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
 
     def start(self, step: int = 0) -> Checkpoint:
-        """The state before the first step; in a search, a new one at a later step.
+        """The state before the first step or, when a search restarts, at a later step.
 
-        The schedule goes on where it was; what the optimiser remembers is forgotten.
+        A restart continues the schedule at that step and resets the optimiser.
         """
         blank = eqx.filter(self.experiment.build(step), self.trainable) if step else self.blank
         params = jax.tree.map(jnp.copy, blank)
@@ -96,11 +96,11 @@ class Trainer:
         return Checkpoint(params, memory, jnp.asarray(step, jnp.int32))
 
     def epsilon(self, step: Int[Array, ""]) -> Float[Array, ""] | None:
-        """Epsilon at a step, where it is annealed."""
+        """Epsilon at a step; None if it is not annealed."""
         return annealed_epsilon(step, self.spec.steps) if self.spec.anneal else None
 
     def model(self, params: Backbone, step: Int[Array, ""], frozen: Backbone) -> Backbone:
-        """The model that these parameters stand for at a step."""
+        """The model with these parameters, at a step."""
         model = eqx.combine(params, frozen)
         epsilon = self.epsilon(step)
         return model if epsilon is None else model.with_epsilon(epsilon)
@@ -113,9 +113,9 @@ class Trainer:
         outputs = predict(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
-    def _leg(self, given: tuple, state: Checkpoint):
-        """Several steps; their mean loss. The state's memory is used again for the new one."""
-        frozen, split, encoding, steps = given
+    def _leg(self, constants: tuple, state: Checkpoint):
+        """Several steps: the new state, which reuses the memory of the old, and the mean loss."""
+        frozen, split, encoding, steps = constants
 
         def advance(_, carry):
             state, total = carry
@@ -130,13 +130,13 @@ class Trainer:
         return state, total / steps.astype(jnp.float32)
 
     def advance(self, state: Checkpoint, steps: int) -> tuple[Checkpoint, float]:
-        """Train for some steps; the mean loss."""
+        """Train for some steps: the new state and the mean loss."""
         count = jnp.asarray(steps, jnp.int32)
         state, loss = self.leg((self.frozen, self.train_split, self.encoding, count), state)
         return state, float(loss)
 
     def validate(self, state: Checkpoint) -> tuple[Backbone, float]:
-        """The model as it stands, and its metric on batches sampled from the validation set."""
+        """The current model, and its metric on batches sampled from the validation set."""
         model = self.model(state.params, state.step, self.frozen)
         key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31 - 1), state.step)
         shape = (self.spec.valid_batches, self.spec.batch)
@@ -145,13 +145,13 @@ class Trainer:
         return model, float(scores.mean())
 
     def kept(self, model: Backbone, step: int) -> Backbone:
-        """A copy of the model at a step, which later steps leave alone; its epsilon a constant."""
+        """A copy of the model that later steps do not change; its epsilon becomes a constant."""
         copied = jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
         epsilon = self.epsilon(jnp.asarray(step))
         return copied if epsilon is None else copied.with_epsilon(float(epsilon))
 
     def guesses(self, metric: float) -> bool:
-        """Whether validation was no better than a guess: within three standard errors of it."""
+        """Whether a validation metric is no better than a guess, within three standard errors."""
         chance = self.experiment.task.chance
         error = math.sqrt(chance * (1 - chance) / (self.spec.valid_batches * self.spec.batch))
         return metric <= chance + 3 * error
@@ -166,11 +166,11 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
     save_every: float = SAVE_EVERY,
 ) -> dict[str, Any] | None:
-    """Train a run to its end, from wherever it is; its result, or none if asked to stop before.
+    """Train a run to its end and return its result, or None if `should_stop` ended it early.
 
-    An experiment is trained in its folder below `runs` (./runs by default). A finished run is not
-    computed again. The state is saved every so many seconds, and whenever training stops.
-    `remat` trades time for memory (see `Backbone`).
+    An experiment is trained in its own folder inside `runs` (default: ./runs). A run continues
+    where it stopped; a finished one is not computed again. The state is saved every `save_every`
+    seconds, and whenever training stops. `remat` saves memory but takes time (see `Backbone`).
     """
     if isinstance(run, Experiment):
         run = Run.create(run, runs_folder(runs))
@@ -218,7 +218,7 @@ def train(
 
 
 def _resume(run: Run, trainer: Trainer) -> tuple[Checkpoint, Standing, Stopwatch]:
-    """Where the run was left, or its start."""
+    """The state where the run stopped, or the start of a new run."""
     if not run.latest.exists():
         run.rewind(0)
         return trainer.start(), Standing(), Stopwatch()
@@ -232,9 +232,9 @@ def _resume(run: Run, trainer: Trainer) -> tuple[Checkpoint, Standing, Stopwatch
 def _judge(
     trainer: Trainer, before: Standing, steps: int, metric: float, seconds: float
 ) -> Standing:
-    """The standing after a leg. An annealed run keeps nothing before epsilon is 0.
+    """The standing after a leg. An annealed run keeps no weights until epsilon is 0.
 
-    Of equally good weights the later are kept: they have trained longer.
+    If two weights are equally good, the later ones are kept: they have trained longer.
     """
     objective = trainer.objective
     step = before.step + steps
@@ -280,9 +280,9 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
 def _save(
     run: Run, state: Checkpoint, standing: Standing, stopwatch: Stopwatch, best: Backbone | None
 ) -> None:
-    """Save the best weights if they are new, then the state that knows of them.
+    """Save the best weights if they are new, then the state that refers to them.
 
-    Killed in between, the run goes on from the older state and finds the same best again.
+    If the run is killed in between, it resumes from the older state and finds the same best again.
     """
     if best is not None:
         save(
@@ -325,5 +325,5 @@ def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, A
 
 
 def _diverged(run: Run, step: int, steps: int) -> str:
-    kept = f"the last good checkpoint is {run.latest}" if run.latest.exists() else "nothing saved"
-    return f"the loss is not finite between steps {step} and {step + steps}; {kept}"
+    saved = f"the last good checkpoint is {run.latest}" if run.latest.exists() else "nothing saved"
+    return f"the loss is not finite between steps {step} and {step + steps}; {saved}"

@@ -1,7 +1,7 @@
 """Where a result comes from: versions, engine, machine, seconds by phase, and the command.
 
-It stands beside the result and is no part of the experiment: the same experiment on another
-machine has the same name.
+Provenance is stored with the result, not with the experiment: the same experiment has the same name
+on every machine.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MISSING = "not recorded"
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """Seconds by phase, in all sittings of a run: it may be stopped and continued many times.
+    """Seconds by phase, summed over all sittings: a run may be stopped and continued many times.
 
-    prepare: data and weights; compile: the first leg of a sitting, which is compiled; train;
-    evaluate: validation; test. Work that was lost when a run was killed is not counted.
+    The phases are prepare (data and weights), compile (the first leg of a sitting), train, evaluate
+    (validation) and test. Work that was lost because a run was killed is not counted.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -41,9 +41,9 @@ class Stopwatch:
 
     @staticmethod
     def resumed(saved: dict[str, Any] | None, total: float) -> Stopwatch:
-        """The stopwatch of the next sitting, after what was saved of those before.
+        """The stopwatch for the next sitting, with the saved seconds of the earlier ones.
 
-        An older version of the package saved a total alone, which stays in one piece.
+        An older version of the package saved only the total, which cannot be split into phases.
         """
         if saved is None:
             return Stopwatch({MISSING: total}, 2)
@@ -51,18 +51,18 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count what the block takes."""
+        """Add the seconds that the block takes."""
         began = time.monotonic()
         yield
         self.add(name, time.monotonic() - began)
 
     def add(self, name: str, seconds: float) -> None:
-        """Count some seconds."""
+        """Add seconds to a phase."""
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
 
 def provenance(experiment: Experiment, watch: Stopwatch) -> dict[str, Any]:
-    """What to write beside a result; the machine is that of the last sitting."""
+    """The provenance to store with a result; the machine is that of the last sitting."""
     library = kernels.library()
     return {
         "versions": {package: version(package) for package in PACKAGES},
@@ -78,42 +78,42 @@ def provenance(experiment: Experiment, watch: Stopwatch) -> dict[str, Any]:
 
 
 def describe(experiment: Experiment, result: dict[str, Any]) -> str:
-    """The provenance of a result in a line; of an older one, what can still be said."""
+    """The provenance of a result in one line, as far as an older result recorded it."""
     try:
         facts = _facts(result, result.get("provenance", {}))
     except (AttributeError, KeyError, TypeError, ValueError):
-        facts = ["its provenance is not as it was written"]
+        facts = ["its provenance is damaged"]
     return "; ".join([*facts, command(experiment)])
 
 
-def _facts(result: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def _facts(result: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
     """Versions, engine, processor and seconds, as far as they are known."""
-    versions = found.get("versions")
+    versions = recorded.get("versions")
     packages = ", ".join(f"{k} {v}" for k, v in versions.items()) if versions else None
     facts = {
         "versions": packages,
-        "engine": found.get("engine"),
-        "processor": found.get("processor"),
+        "engine": recorded.get("engine"),
+        "processor": recorded.get("processor"),
     }
     parts = [fact or f"{name} {MISSING}" for name, fact in facts.items()]
     if not any(facts.values()):
         parts = [f"{', '.join(facts)} {MISSING}"]
-    return [*parts, _duration(result, found)]
+    return [*parts, _duration(result, recorded)]
 
 
-def _duration(result: dict[str, Any], found: dict[str, Any]) -> str:
+def _duration(result: dict[str, Any], recorded: dict[str, Any]) -> str:
     """How long a run took, and in which phases."""
-    phases = ", ".join(f"{name} {value:.0f}" for name, value in found.get("seconds", {}).items())
-    sittings = found.get("sittings", 1)
+    phases = ", ".join(f"{name} {value:.0f}" for name, value in recorded.get("seconds", {}).items())
+    sittings = recorded.get("sittings", 1)
     text = f"{result['seconds']:.0f} s" + (f" ({phases})" if phases else "")
     return text if sittings == 1 else f"{text} in {sittings} sittings"
 
 
 def command(experiment: Experiment) -> str:
-    """The command that repeats an experiment: `persistor train` with what is not its default.
+    """The command that repeats an experiment: `persistor train` with all that is not the default.
 
-    A few experiments have settings that are no option of it; those are described to Python. Of a
-    task or a cell that is not registered, only the program that has it can repeat the run.
+    A few experiments have settings for which there is no option; the command then calls Python. If
+    the task or the cell is not registered, only the program that defines it can repeat the run.
     """
     named = all(isinstance(cell, str) for cell in experiment.model.cells)
     if experiment.task.name not in KINDS or not named:
@@ -129,7 +129,7 @@ def _options(experiment: Experiment) -> list[str]:
     model, training = experiment.model, experiment.training
     usual, known = budget(experiment.task.name), model.known_options()
     searches = usual.search and not model.architecture.starts
-    given: dict[str, tuple[Any, Any]] = {  # an option: what it is, what it is by default
+    settings: dict[str, tuple[Any, Any]] = {  # option: (its value, its default)
         "cell": (",".join(map(cell_name, model.cells)), "cmru"),
         **{name: (value, known[name].default) for name, value in model.options},
         "anneal": (training.anneal, False),
@@ -144,7 +144,7 @@ def _options(experiment: Experiment) -> list[str]:
         "search": ("on" if training.search else "off", "on" if searches else "off"),
     }
     words: list[str] = []
-    for name, (value, default) in given.items():
+    for name, (value, default) in settings.items():
         if value != default:
             option = "--" + name.replace("_", "-")
             words += [option] if value is True else [option, _word(value)]
@@ -155,27 +155,27 @@ def _options(experiment: Experiment) -> list[str]:
 
 
 def _word(value: Any) -> str:
-    """A value as it is typed: 1, not 1.0, but every digit that counts."""
+    """A value as a person types it: 1 instead of 1.0, but with every digit that matters."""
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _task_options(task: Task) -> list[str]:
-    """The task by its name, or where its data lie; its length if that is not the usual one."""
+    """The task by name, or the path of your own data; its length if that is not the default."""
     words = [task.name] if task.name in TASKS else ["--data", vars(task)["path"]]
     usual = type(task).length
     return words if task.length == usual else [*words, "--length", str(task.length)]
 
 
 def _has_options(experiment: Experiment) -> bool:
-    """Whether options of `persistor train` can say all of it."""
+    """Whether the options of `persistor train` can describe the whole experiment."""
     spec = experiment.training
     plain = TrainingSpec(spec.steps, spec.anneal, spec.batch, search=spec.search)
     task: Any = experiment.task
     if task.name not in TASKS:
         return spec == plain
-    options = ("length", "version")  # the version of the data is that of the data which are there
-    given = {name: value for name, value in vars(task).items() if name in options}
-    return spec == plain and task == replace(type(task)(), **given)
+    options = ("length", "version")  # the version follows from the data that are installed
+    chosen = {name: value for name, value in vars(task).items() if name in options}
+    return spec == plain and task == replace(type(task)(), **chosen)
 
 
 def _in_python(experiment: Experiment) -> str:

@@ -4,9 +4,9 @@
 |---|---|
 | experiment.json | the experiment, written first |
 | progress.jsonl | a line for every evaluation |
-| latest.safetensors | everything needed to go on: weights, optimiser, counters |
+| latest.safetensors | everything needed to continue: weights, optimiser, counters |
 | best.safetensors | the weights that did best in validation |
-| result.json | the outcome; there once the run is finished |
+| result.json | the outcome, written when the run is finished |
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ M = TypeVar("M", bound=Backbone | Cell)
 
 
 def runs_folder(chosen: str | Path | None = None) -> Path:
-    """Where runs are kept: as chosen, else $PERSISTOR_RUNS, else ./runs."""
+    """The folder of the runs: the chosen one, else $PERSISTOR_RUNS, else ./runs."""
     return Path(chosen or os.environ.get("PERSISTOR_RUNS", "runs"))
 
 
 def find_run(where: str | Path, runs: str | Path | None = None) -> Path:
-    """The folder of a run: a path, or a name below the runs folder."""
-    below = runs_folder(runs) / where
-    return below if not Path(where).exists() and below.exists() else Path(where)
+    """The folder of a run, given its path or its name in the runs folder."""
+    named = runs_folder(runs) / where
+    return named if not Path(where).exists() and named.exists() else Path(where)
 
 
 def load(
@@ -51,10 +51,10 @@ def load(
     runs: str | Path | None = None,
     cells: Mapping[str, type[Cell]] = CELLS,
 ) -> M:
-    """A trained model: from a run folder, from the name of a run, or from a file of `save`.
+    """A trained model, from a run folder, the name of a run, or a file that `save` wrote.
 
-    `load("cell.safetensors", CMRU)` opens a single cell. `cells` are the classes that names of
-    cells stand for; add your own to open a model that has them.
+    `load("cell.safetensors", CMRU)` opens a single cell. `cells` maps names to classes of cells;
+    add your own class to open a model that uses it.
     """
     path = find_run(where, runs)
     if not path.exists():
@@ -69,7 +69,7 @@ def load(
             described = "model" in read_metadata(best, file)
         if described:
             return load_model(best, kind, cells=cells)[0]
-    model: Any = Run.open(path).model()  # of before files had a description of their model
+    model: Any = Run.open(path).model()  # an older file, without a description of its model
     return model
 
 
@@ -99,13 +99,13 @@ class Run:
         """The run in an existing folder."""
         if not (path / "experiment.json").is_file():
             raise PersistorError(
-                f"{path} is not a run folder (no experiment.json); `persistor list` shows yours"
+                f"{path} is not a run folder (no experiment.json); `persistor list` shows your runs"
             )
         return Run(path, Experiment.from_json(read_json(path / "experiment.json")))
 
     @property
     def latest(self) -> Path:
-        """The checkpoint to go on from."""
+        """The checkpoint from which training resumes."""
         return self.path / "latest.safetensors"
 
     @property
@@ -115,7 +115,7 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The outcome, or none while the run is unfinished."""
+        """The outcome, or None while the run is unfinished."""
         path = self.path / "result.json"
         return read_json(path) if path.exists() else None
 
@@ -145,7 +145,7 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training the same run meanwhile."""
+        """Keep other processes from training the same run at the same time."""
         with writing(self.path):
             file = (self.path / ".lock").open("w")
         with file:

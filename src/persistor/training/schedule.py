@@ -1,4 +1,4 @@
-"""What changes over a run: the learning rate, and epsilon where it is annealed."""
+"""What changes during a run: the learning rate, and epsilon if it is annealed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANNEAL_DECAY = 0.70  # linear to 0 over the next 70%, 0 for the last 25%
 
 
 def learning_rate(spec: TrainingSpec) -> optax.Schedule:
-    """Linear from 0 over the warm-up, then a cosine down to the final rate."""
+    """Linear from 0 during the warm-up, then a cosine down to the final rate."""
     warmup = max(1, round(spec.warmup * spec.steps))
     return optax.warmup_cosine_decay_schedule(
         0.0, spec.learning_rate, warmup, max(spec.steps, warmup + 1), spec.final_learning_rate
