@@ -413,7 +413,7 @@ def test_a_beginning_that_is_none_is_thrown_away(knows_ranges, publisher, folder
 def test_something_else_is_not_kept(publisher, folder):
     _, url = publisher
     data = set_of(f"{url}/file.bin", Publisher.content[:-1] + b"!")
-    with pytest.raises(PersistorError, match="something else") as error:
+    with pytest.raises(PersistorError, match="did not send") as error:
         fetch(data)
     assert data.files[0].checksum in str(error.value)
     assert os.listdir(folder / "thing") == []

@@ -306,7 +306,7 @@ def test_what_follows_is_what_follows(task_on):
 
 
 def test_a_text_that_is_too_short_is_refused(task_on):
-    with pytest.raises(PersistorError, match="too few"):
+    with pytest.raises(PersistorError, match="too short"):
         task_on("shakespeare", length=5_000).split("test")
 
 
