@@ -560,7 +560,7 @@ def test_the_figure_is_drawn(as_users_have_it, capsys, tmp_path):
 
 def test_mistakes_are_one_line(as_users_have_it, capsys):
     assert call(*TRAIN, "--deployable", "--cell", "cmru") == 2
-    assert "--deployable chooses" in capsys.readouterr().err
+    assert "a deployable model has its own" in capsys.readouterr().err
     for command in ("map", "simulate"):
         assert call("hardware", command, "nowhere") == 2
         assert "not a run folder" in capsys.readouterr().err

@@ -26,7 +26,7 @@ from persistor.recurrence.transition import Affine
 SCALES = Option(
     "scales",
     "inputs",
-    "alpha at the start: W_alpha x as any linear map (inputs), or 1 for every input (one).",
+    "alpha at the start: a linear map of the input (inputs), or 1 for every input (one).",
     choices=("inputs", "one"),
     start=True,
 )

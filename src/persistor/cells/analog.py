@@ -18,7 +18,7 @@ from persistor.nn.sequence import Dense, Sequence
 MISMATCH = Option(
     "mismatch",
     0.0,
-    "Train on a chip drawn anew with every batch: the spread of a threshold, as a share of it "
+    "Train on another chip with every batch: the spread of a threshold, as a share of it "
     "(about 0.13 in SPICE).",
     low=0.0,
     high=1.0,

@@ -14,7 +14,9 @@ from persistor.arrays import Array, Float
 EPSILON = Option(
     "epsilon", 1.0, "Share of the state kept in an update.", -1.0, 1.0, word="eps", always=True
 )
-LEARN_EPSILON = Option("learn_epsilon", False, "Learn epsilon, one for each unit, from that value.")
+LEARN_EPSILON = Option(
+    "learn_epsilon", False, "Learn epsilon, one per unit; --epsilon is where it starts."
+)
 
 # One number or one per unit. Python's numbers are constants; an array is learned, or traced.
 Epsilon = float | tuple[float, ...] | Float[Array, ""] | Float[Array, " d"]
@@ -30,8 +32,8 @@ class Cumulative(Protocol):
 def checked_epsilon(epsilon: Epsilon, state_size: int, *, learn: bool = False) -> Epsilon:
     """Epsilon as a cell keeps it: in [-1, 1], one number or one per unit; an array is not read.
 
-    To be learned it becomes an array, one number a unit. Otherwise numbers stay Python's, which no
-    optimiser takes for a parameter.
+    To be learned it becomes an array, one number per unit. Otherwise it stays a Python number, which
+    no optimiser takes for a parameter.
     """
     if isinstance(epsilon, Array):
         if epsilon.shape not in ((), (state_size,)):
@@ -54,7 +56,7 @@ def _wrong_shape(shape: tuple[int, ...], state_size: int) -> PersistorError:
 
 
 def by_unit(epsilon: Epsilon, state_size: int, dtype: jnp.dtype) -> Float[Array, " d"]:
-    """Epsilon as an array, one number a unit."""
+    """Epsilon as an array, one number per unit."""
     return jnp.broadcast_to(jnp.asarray(epsilon, dtype), (state_size,))
 
 

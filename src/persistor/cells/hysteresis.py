@@ -25,8 +25,8 @@ HOLD = Option(
 THRESHOLDS = Option(
     "thresholds",
     "inputs",
-    "W_beta at the start: as any linear map (inputs), or zero (constant), so that all inputs meet "
-    "the same threshold.",
+    "W_beta at the start: random (inputs), or zero (constant), so that all inputs meet the same "
+    "threshold.",
     choices=("inputs", "constant"),
     start=True,
 )
@@ -38,7 +38,7 @@ def projection(
     """One linear map to candidate, threshold and what else a cell has; b_beta starts at `hold`.
 
     At 0, the paper's start (appendix "Training Generalities"), a unit updates on half of its inputs
-    until it has learned better; well above the size of a candidate, about 1, it retains till then.
+    until it has learned better; well above the size of a candidate, about 1, it retains until then.
     """
     project = Linear(input_size, parts * state_size, key=key)
     of_threshold = slice(state_size, 2 * state_size)
