@@ -32,8 +32,8 @@ class Cumulative(Protocol):
 def checked_epsilon(epsilon: Epsilon, state_size: int, *, learn: bool = False) -> Epsilon:
     """Epsilon as a cell keeps it: in [-1, 1], one number or one per unit; an array is not read.
 
-    To be learned it becomes an array, one number per unit. Otherwise it stays a Python number, which
-    no optimiser takes for a parameter.
+    An epsilon that is to be learned becomes an array. Otherwise it stays a Python number, which no
+    optimiser takes for a parameter.
     """
     if isinstance(epsilon, Array):
         if epsilon.shape not in ((), (state_size,)):
