@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -133,6 +135,13 @@ def test_every_point_has_a_case():
     assert changed == {field.name for field in dataclasses.fields(Architecture)} - {"starts"}
     assert len(ARCHITECTURES) >= 3
     assert ARCHITECTURES["paper"] == PAPER == Architecture()
+
+
+def test_the_reference_page_lists_every_point_and_every_name():
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "architecture.md").read_text()
+    listed = set(re.findall(r"^\| `([\w-]+)` \|", page, re.M))
+    points = {field.name for field in dataclasses.fields(Architecture)} - {"starts"}
+    assert listed == points | set(ARCHITECTURES)
 
 
 @pytest.mark.parametrize("architecture", READINGS.values(), ids=READINGS)

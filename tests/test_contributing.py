@@ -107,7 +107,7 @@ def test_a_task_is_one_file_and_one_line(tree):
 @pytest.mark.slow
 def test_a_reading_is_one_line(tree):
     add(tree, "Add a reading of the paper")
-    laws(tree, "tests/test_architecture.py", "-k", "fast-positions or shows")
+    laws(tree, "tests/test_architecture.py", "-k", "fast-positions or shows_in")
     assert "fast-positions       base=100.0" in run(tree, "-m", "persistor.cli", "list")
 
 
