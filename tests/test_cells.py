@@ -297,7 +297,7 @@ def test_a_first_state_of_another_kind_is_refused(name):
     cell = make(name, 3, 0)
     other = jnp.zeros(cell.state_size, jnp.float32 if name == "lru" else jnp.complex64)
     with pytest.raises(PersistorError, match="this cell's state is"):
-        cell.unroll(Dense(jnp.zeros((3, cell.project.weight.shape[1]))), other)
+        cell.states_of(Dense(jnp.zeros((3, cell.project.weight.shape[1]))), other)
 
 
 def test_an_unknown_engine_is_refused():

@@ -21,7 +21,7 @@ from persistor.kernels.doctor import examine
 from persistor.kernels.engine import chosen, engine
 from persistor.model import Backbone
 from persistor.nn.sequence import Dense, Indexed, Positions
-from persistor.recurrence.native import fused_unroll
+from persistor.recurrence.native import native_states
 from persistor.recurrence.unroll import unroll
 
 KERNELS = Path(__file__).parents[1] / "src" / "persistor" / "kernels"
@@ -98,7 +98,7 @@ def boundaries(kind, b, t):
 
 def native(cell, sequence, first, every, **limits):
     """The fused kernel."""
-    return fused_unroll(cell, sequence, first, every=every, **limits)
+    return native_states(cell, sequence, first, every=every, **limits)
 
 
 def plain(cell, sequence, first, every, **limits):
@@ -246,7 +246,7 @@ def test_cmru_equals_the_oracle():
         p = Dense(jnp.concatenate([c, threshold], -1))
         parameters = (scale, epsilon)
         cell = eqx.tree_at(lambda c: (c.scale, c.epsilon), cell_named("cmru", d), parameters)
-        states, _ = fused_unroll(cell, p, h)
+        states, _ = native_states(cell, p, h)
         return jnp.sum(states * weights), states
 
     given_ = (c, threshold, scale, epsilon, h)

@@ -49,7 +49,7 @@ def recurrence(name, kind):
 
     def f(*arrays):
         cell, projections, state = eqx.combine(jax.tree.unflatten(structure, arrays), rest)
-        return cell.unroll(projections, state, lengths=lengths, resets=resets)
+        return cell.states_of(projections, state, lengths=lengths, resets=resets)
 
     return f, tuple(arrays)
 

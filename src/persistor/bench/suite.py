@@ -86,7 +86,7 @@ def _engines(
         def read(inexact):
             cell, projections = eqx.combine(inexact, rest)
             with engine(name):
-                states, last = cell.unroll(projections, every=every)
+                states, last = cell.states_of(projections, every=every)
             return states if every else last
 
         @jax.jit

@@ -17,7 +17,7 @@ from persistor.arrays import Array, Bool, Float, Inexact, Int, Key
 from persistor.kernels.engine import runs_natively
 from persistor.nn.layers import Linear
 from persistor.nn.sequence import Dense, Indexed, Sequence, as_sequence, in_type_of
-from persistor.recurrence.native import fused_unroll
+from persistor.recurrence.native import native_states
 from persistor.recurrence.transition import Transition
 from persistor.recurrence.unroll import composed, unroll
 
@@ -98,7 +98,7 @@ class Cell(eqx.Module):
         computes is the engine in force: see `persistor.kernels.engine`.
         """
         projections = inputs.linear(self.project)
-        return self.unroll(
+        return self.states_of(
             projections if key is None else self.disturbed(projections, key),
             initial_state,
             lengths=lengths,
@@ -106,7 +106,7 @@ class Cell(eqx.Module):
             every=every,
         )
 
-    def unroll(
+    def states_of(
         self,
         projections: Sequence,
         initial_state: Inexact[Array, "*b d"] | None = None,
@@ -123,14 +123,14 @@ class Cell(eqx.Module):
             if every or lengths is not None or resets is not None:
                 projections = projections.whole()
             else:
-                return self._unroll_shared(projections, initial_state)
+                return self._states_of_shared(projections, initial_state)
         if jnp.iscomplexobj(initial_state) != jnp.issubdtype(self.state_dtype, jnp.complexfloating):
             raise PersistorError(
-                f"first is {initial_state.dtype}; this cell's state is {self.state_dtype}"
+                f"initial_state is {initial_state.dtype}; this cell's state is {self.state_dtype}"
             )
         initial_state = initial_state.astype(self.state_dtype)
         if runs_natively(lambda: self._refusal(projections, initial_state)):
-            return fused_unroll(
+            return native_states(
                 self._without_projection(),
                 projections,
                 initial_state,
@@ -142,12 +142,12 @@ class Cell(eqx.Module):
         states, last = unroll(transitions, initial_state, lengths=lengths, resets=resets)
         return (states if every else last[..., None, :]), last
 
-    def _unroll_shared(
+    def _states_of_shared(
         self, projections: Indexed, initial_state: Inexact[Array, "*b d"]
     ) -> tuple[Inexact[Array, "*b 1 d"], Inexact[Array, "*b d"]]:
         """The last state, where sequences share their later steps: these are one map for all."""
         own, shared = projections.parts()
-        _, last = self.unroll(own, initial_state, every=False)
+        _, last = self.states_of(own, initial_state, every=False)
         after = composed(self.gate(shared.dense()))
         last = jax.tree.map(lambda a: jnp.broadcast_to(a, last.shape), after)(last)
         return last[..., None, :], last
@@ -181,7 +181,8 @@ class Cell(eqx.Module):
         """Outputs over a whole sequence, and the last state: `(xs, h0) -> (ys, hT)`.
 
         `initial_state` is the state to begin with (zeros by default). Feed the last state of one
-        chunk into the next, and the chunks equal the whole. `lengths` and `resets` as in `unroll`.
+        chunk into the next, and the chunks equal the whole. `lengths` and `resets` are explained in
+        `recurrence.unroll`.
         """
         inputs = as_sequence(x, self.input_size)
         states, last = self.states(inputs, initial_state, lengths=lengths, resets=resets)

@@ -84,7 +84,7 @@ class Gated(Protocol):
         ...
 
 
-def fused_unroll(
+def native_states(
     cell: Gated,
     projections: Sequence,
     initial_state: Inexact[Array, "*b d"],
