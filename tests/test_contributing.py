@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-BLOCK = re.compile(r"^```\w*\n# (\S+?)(?:, (after .+?|at the end))?\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(
+    r"^```\w*\n# (\S+?)(?:, (after .+?|in place of .+?|at the end))?\n(.*?)^```", re.M | re.S
+)
 
 
 def add(tree: Path, section: str) -> None:
@@ -27,6 +29,10 @@ def add(tree: Path, section: str) -> None:
             path.write_text(lines)
         elif place == "at the end":
             path.write_text(path.read_text() + lines)
+        elif place.startswith("in place of "):
+            old = place.removeprefix("in place of ")
+            assert path.read_text().count(old) == 1, f"{name} has not one {old!r}"
+            path.write_text(path.read_text().replace(old, lines.rstrip("\n")))
         else:
             line = place.removeprefix("after ") + "\n"
             before, found, after = path.read_text().partition(line)
@@ -70,30 +76,24 @@ def test_a_cell_is_one_file_and_one_line(tree):
 
 @pytest.mark.slow
 def test_an_option_of_a_cell_is_declared_once(tree):
+    add(tree, "Add a cell")
     add(tree, "Add an option of a cell")
-    path = tree / "src/persistor/cells/mingru.py"
-    text = path.read_text()
-    for before, after in (  # what a contributor writes besides: list it, and take it
-        ("= (LONGEST,)", "= (LONGEST, SHARPNESS)"),
-        ("longest: float = 0.0,", "longest: float = 0.0, sharpness: float = 1.0,"),
-    ):
-        assert before in text
-        text = text.replace(before, after)
-    path.write_text(text)
-    assert "--sharpness" in run(tree, "-m", "persistor.cli", "train", "--help")
+    laws(tree, "tests/test_front_door.py", "-k", "leaky or declare")
+    assert "--rate" in run(tree, "-m", "persistor.cli", "train", "--help")
     code = (
         "from persistor import Experiment\n"
-        "usual = Experiment.of('smnist', cell='mingru')\n"
-        "sharp = Experiment.of('smnist', cell='mingru', sharpness=2)\n"
-        "assert usual.hash == '33656746b860c765'\n"  # of a run that was made before the option
-        "assert sharp.to_json()['model']['sharpness'] == 2.0\n"
-        "assert '-mingru-sharp2-' in sharp.name\n"
+        "usual = Experiment.of('smnist', cell='leaky')\n"
+        "quick = Experiment.of('smnist', cell='leaky', rate=0.9)\n"
+        "assert 'rate' not in usual.to_json()['model']\n"
+        "assert quick.to_json()['model']['rate'] == 0.9\n"
+        "assert '-leaky-rate0.9-' in quick.name\n"
         "try:\n"
-        "    Experiment.of('smnist', cell='mingru', sharpness=-1)\n"
+        "    Experiment.of('smnist', cell='leaky', rate=2)\n"
         "except Exception as error:\n"
         "    print(error)\n"
     )
-    assert "sharpness is -1; it must be a finite number, at least 0" in run(tree, "-c", code)
+    said = run(tree, "-c", code)
+    assert "rate is 2; it must be a finite number, in [0.01, 0.99]" in said
 
 
 @pytest.mark.slow

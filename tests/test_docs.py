@@ -55,6 +55,27 @@ def test_links_lead_somewhere(page):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
+def test_the_walk_in_the_design_names_what_is_there():
+    page = (ROOT / "docs" / "explanation" / "design.md").read_text()
+    hops = re.findall(r"^\| \d+ \| (.+?) \|", page, re.M)
+    assert len(hops) >= 15
+    for hop in hops:
+        for place in re.findall(r"`([\w/.*]+)(?:: [\w.]+)?`", hop):
+            if "/" in place:
+                assert list((ROOT / "src" / "persistor").glob(place)), place
+        for place, name in re.findall(r"`([\w/.]+\.py): ([\w.]+)`", hop):
+            text = (ROOT / "src" / "persistor" / place).read_text()
+            for word in name.split("."):
+                assert re.search(rf"\b(class|def) {word}\b", text), f"{place} has no {word}"
+
+
+def test_results_do_not_bury_the_code():
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    assert 100 < len(listed.stdout.splitlines()) < 260
+
+
 SCRIPTS = sorted((ROOT / "research").glob("*.py"))
 SHORT = {
     "parity_search": ["--tries", "1", "--cells", "cmru", "--starts", "poised"],

@@ -1,6 +1,10 @@
 """What a program of one's own uses: experiments, training, models on disk, plain arrays, errors."""
 
+import inspect
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -170,6 +174,9 @@ MODELS = {
     "learned epsilon": lambda: CMRU(8, 3, epsilon=0.3, learn_epsilon=True, key=KEY),
     "ladder of 7": lambda: Ladder(8, 3, levels=7, mismatch=0.1, key=KEY),
     **{f"hybrid {name}": lambda a=a: hybrid(a) for name, a in ARCHITECTURES.items()},
+    "bfloat16": lambda: jax.tree.map(
+        lambda x: x.astype(jnp.bfloat16) if eqx.is_array(x) else x, CMRU(8, 3, key=KEY)
+    ),
     "no positions": lambda: hybrid(PAPER.but({"encoding": 0})),
 }
 
@@ -238,6 +245,10 @@ def damaged(tmp_path, change):
         (lambda h, a: h["model"].update(surprise=1), "damaged"),
         (lambda h, a: h["model"].pop("input_size"), "damaged"),
         (lambda h, a: h.pop("model"), "no description"),
+        (lambda h, a: h.update(model=[1]), "damaged"),
+        (lambda h, a: h.update(constants=3), "damaged"),
+        (lambda h, a: h["constants"].update({".epsilon": "evil"}), "not a number"),
+        (lambda h, a: h["constants"].update({".epsilon": 99.0}), r"in \[-1, 1\]"),
         (lambda h, a: a.pop(".scale"), "different model"),
         (lambda h, a: a.update(more=np.zeros(1)), "different model"),
         (lambda h, a: a.update({".scale": np.zeros(4, np.float32)}), "shape"),
@@ -317,6 +328,15 @@ MISTAKES = [
     (lambda: Experiment.of("smnist", anneal=True, learn_epsilon=True), "cannot be learned"),
     (lambda: Experiment.of("copy-first-clean", search=True), "needs a classification task"),
     (lambda: ModelSpec(()), "at least one"),
+    (lambda: ModelSpec("cmru"), r"give a sequence of cells"),
+    (lambda: CMRU(4, 3, key=KEY).step(jnp.zeros(5), jnp.zeros(3)), "5 features a step"),
+    (lambda: CMRU(4, 3, key=KEY).step(jnp.zeros(4), jnp.zeros(2)), r"the state has shape \(2,\)"),
+    (lambda: CMRU(4, 3, key=KEY)(jnp.zeros((5, 4)), jnp.zeros(2)), r"\(3,\) is expected"),
+    (lambda: CMRU(4, 3, epsilon=jnp.array(7.0), key=KEY), r"in \[-1, 1\]"),
+    (lambda: Backbone(2, 2, (CMRU(8, 3, key=KEY),), width=8, dropout=3.0, key=KEY), "dropout is 3"),
+    (lambda: TrainingSpec(learning_rate=float("nan")), "learning_rate is nan"),
+    (lambda: TrainingSpec(clip=-1.0), "clip is -1"),
+    (lambda: TrainingSpec(warmup=9.0), "a share of the steps"),
     (lambda: Run.open(Path("nowhere")), "not a run folder"),
 ]
 
@@ -326,6 +346,62 @@ def test_a_mistake_in_python_gets_the_same_one_line_as_on_the_command_line(mista
     with pytest.raises(PersistorError, match=says) as caught:
         mistake()
     assert "\n" not in str(caught.value)
+
+
+WITHOUT_A_CHECKER = """
+import persistor
+from persistor import CMRU, Backbone, Experiment, TrainingSpec, load, save, train
+import jax
+cell = CMRU(8, 3, key=jax.random.key(0))
+for mistake in (
+    lambda: CMRU("nonsense", 3, key=jax.random.key(0)),
+    lambda: CMRU(8, 3, epsilon="x", key=jax.random.key(0)),
+    lambda: Backbone(2, 3, cell, width=8, key=jax.random.key(0)),
+    lambda: Backbone(2, 3, (cell,), width=8, pooling="bogus", key=jax.random.key(0)),
+    lambda: Backbone(2, 3, (cell,), width=8, architecture="paper", key=jax.random.key(0)),
+    lambda: Experiment.of(3),
+    lambda: Experiment("smnist"),
+    lambda: Experiment.of("smnist", cell=3),
+    lambda: Experiment.of("smnist", architecture=3),
+    lambda: Experiment.of("smnist", changes="norm=first"),
+    lambda: Experiment.of("copy-first-discrete", length="5"),
+    lambda: Experiment.of("parity", search="off"),
+    lambda: TrainingSpec(anneal="no"),
+    lambda: train("parity"),
+    lambda: save(3, "model.safetensors"),
+    lambda: load(3),
+):
+    try:
+        mistake()
+        print("accepted")
+    except persistor.PersistorError as error:
+        assert len(str(error).splitlines()) == 1
+assert Backbone(2, 3, (cell,), width=8, pooling="mean", key=jax.random.key(0)).pooling == "mean"
+"""
+
+
+def test_things_of_the_wrong_type_get_one_line_too():
+    """In a process of its own: here, types are checked before our own code sees them."""
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_CHECKER], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_start_that_no_cell_has_says_nothing():
+    assert Experiment.of("smnist", cell="lru", changes={"hold": 3}) == Experiment.of(
+        "smnist", cell="lru"
+    )
+
+
+@pytest.mark.parametrize("kind", CELLS.values(), ids=CELLS)
+def test_a_constructor_has_the_defaults_that_the_options_declare(kind):
+    given = inspect.signature(kind).parameters
+    assert {o.name for o in kind.options} == set(given) - {"input_size", "state_size", "key"}
+    for option in kind.options:
+        assert given[option.name].default == option.default
+        assert option.checked(option.default) == option.default
 
 
 def test_the_options_on_the_command_line_are_those_that_cells_declare():

@@ -48,7 +48,12 @@ if TYPE_CHECKING:
     from persistor.recurrence.transition import Saturating as Saturating
     from persistor.tasks import TASKS as TASKS
     from persistor.tasks import Batch as Batch
+    from persistor.tasks import Objective as Objective
+    from persistor.tasks import Split as Split
     from persistor.tasks import Task as Task
+    from persistor.tasks.task import Classification as Classification
+    from persistor.tasks.task import NextToken as NextToken
+    from persistor.tasks.task import Regression as Regression
     from persistor.training import Run as Run
     from persistor.training import evaluate as evaluate
     from persistor.training import load as load
@@ -79,7 +84,8 @@ _HOMES = {
     "persistor.nn.layers": ("Linear",),
     "persistor.nn.sequence": ("Dense", "Indexed"),
     "persistor.recurrence.transition": ("Affine", "Saturating"),
-    "persistor.tasks": ("TASKS", "Batch", "Task"),
+    "persistor.tasks": ("TASKS", "Batch", "Objective", "Split", "Task"),
+    "persistor.tasks.task": ("Classification", "NextToken", "Regression"),
     "persistor.training": ("Run", "evaluate", "load", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

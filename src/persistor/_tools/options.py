@@ -43,7 +43,7 @@ class Option:
         if isinstance(value, str) and not isinstance(self.default, str):
             value = self._read(value)
         if isinstance(self.default, str):
-            if value not in self.choices:
+            if not isinstance(value, str) or (self.choices and value not in self.choices):
                 raise self._error(value, f"one of {', '.join(self.choices)}")
             return str(value)
         if isinstance(self.default, bool):
@@ -66,16 +66,16 @@ class Option:
         inside &= self.high is None or value <= self.high
         if isinstance(self.default, int):
             if not inside or value % 1:
-                raise self._error(value, f"a whole number, at least {self.low:g}")
+                raise self._error(value, f"a whole number, {self._range()}")
             return int(value)
         if not inside:
-            raise self._error(value, self._range())
+            raise self._error(value, f"a finite number, {self._range()}")
         return float(value)
 
     def _range(self) -> str:
         if self.low is not None and self.high is not None:
             return f"in [{self.low:g}, {self.high:g}]"
-        return "a finite number" if self.low is None else f"a finite number, at least {self.low:g}"
+        return "of any size" if self.low is None else f"at least {self.low:g}"
 
     def _read(self, text: str) -> object:
         """A typed value as a number or a boolean; other text is returned, and refused later."""
@@ -111,7 +111,7 @@ def declared_in(folder: Path) -> tuple[Option, ...]:
         node.value
         for path in sorted(folder.glob("*.py"))
         for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)
     ]
     calls = [c for c in assigned if isinstance(c.func, ast.Name) and c.func.id == Option.__name__]
     return tuple(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import equinox as eqx
-import jax.numpy as jnp
 
 from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
@@ -74,6 +73,6 @@ class AlphaCMRU(Cell):
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha_t)."""
-        candidate, threshold, scale = jnp.split(p, 3, axis=-1)
+        candidate, threshold, scale = self.parts(p)
         z = update_gate(candidate, threshold)
         return Affine(update_decay(z, self.epsilon), z * sign(candidate) * scale)

@@ -52,6 +52,6 @@ class BMRU(Cell):
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or replace (decay 0, drive +-alpha)."""
-        candidate, threshold = jnp.split(p, 2, axis=-1)
+        candidate, threshold = self.parts(p)
         z = update_gate(candidate, threshold)
         return Affine(1.0 - z, z * sign(candidate) * over(self.scale, z))

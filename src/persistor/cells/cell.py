@@ -16,7 +16,7 @@ from persistor._tools.options import Option
 from persistor.arrays import Array, Bool, Float, Inexact, Int, Key
 from persistor.kernels.engine import runs_natively
 from persistor.nn.layers import Linear
-from persistor.nn.sequence import Dense, Indexed, Sequence, as_sequence, in_type_of
+from persistor.nn.sequence import Indexed, Sequence, as_sequence, in_type_of
 from persistor.recurrence.native import native_states
 from persistor.recurrence.transition import Transition
 from persistor.recurrence.unroll import composed, unroll
@@ -57,6 +57,10 @@ class Cell(eqx.Module):
     def state_dtype(self) -> jnp.dtype:
         """The type of the states: that of the parameters."""
         return self.project.weight.dtype
+
+    def parts(self, p: Float[Array, "*s p"]) -> list[Float[Array, "*s d"]]:
+        """The projections one by one, as many as `project` has."""
+        return jnp.split(p, p.shape[-1] // self.state_size, axis=-1)
 
     @abstractmethod
     def gate(self, p: Float[Array, "*s p"]) -> Transition:
@@ -128,7 +132,7 @@ class Cell(eqx.Module):
             raise PersistorError(
                 f"initial_state is {initial_state.dtype}; this cell's state is {self.state_dtype}"
             )
-        initial_state = initial_state.astype(self.state_dtype)
+        initial_state = self._checked(initial_state, projections.batch)
         if runs_natively(lambda: self._refusal(projections, initial_state)):
             return native_states(
                 self._without_projection(),
@@ -141,6 +145,14 @@ class Cell(eqx.Module):
         transitions = self.gate(projections.dense())
         states, last = unroll(transitions, initial_state, lengths=lengths, resets=resets)
         return (states if every else last[..., None, :]), last
+
+    def _checked(self, state: Inexact[Array, "..."], batch: tuple[int, ...]) -> Array:
+        """A state in the type of this cell's; it must have one for each sequence."""
+        if state.shape != (*batch, self.state_size):
+            raise PersistorError(
+                f"the state has shape {state.shape}; {(*batch, self.state_size)} is expected"
+            )
+        return state.astype(self.state_dtype)
 
     def _states_of_shared(
         self, projections: Indexed, initial_state: Inexact[Array, "*b d"]
@@ -192,6 +204,6 @@ class Cell(eqx.Module):
         self, x: Float[Array, "*b m"], state: Inexact[Array, "*b d"]
     ) -> tuple[Float[Array, "*b d"], Inexact[Array, "*b d"]]:
         """One step of a stream: the output and the next state."""
-        state = self.transition(x)(state.astype(self.state_dtype))
-        inputs = Dense(x[..., None, :])
+        inputs = as_sequence(x[..., None, :], self.input_size)
+        state = self.transition(x)(self._checked(state, x.shape[:-1]))
         return in_type_of(inputs, self.read(state[..., None, :], inputs))[..., 0, :], state

@@ -65,6 +65,6 @@ class CMRU(Cell):
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """Retain (decay 1, drive 0) or accumulate (decay epsilon, drive +-alpha)."""
-        candidate, threshold = jnp.split(p, 2, axis=-1)
+        candidate, threshold = self.parts(p)
         z = update_gate(candidate, threshold)
         return Affine(update_decay(z, self.epsilon), z * sign(candidate) * over(self.scale, z))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,7 +20,7 @@ LEARN_EPSILON = Option(
     "learn_epsilon", False, "Learn epsilon, one per unit; --epsilon is where it starts."
 )
 
-# One number or one per unit. Python's numbers are constants; an array is learned, or traced.
+# One number or one per unit. Python's numbers are constants; an array is learned, or changes.
 Epsilon = float | tuple[float, ...] | Float[Array, ""] | Float[Array, " d"]
 
 
@@ -30,16 +32,19 @@ class Cumulative(Protocol):
 
 
 def checked_epsilon(epsilon: Epsilon, state_size: int, *, learn: bool = False) -> Epsilon:
-    """Epsilon as a cell keeps it: in [-1, 1], one number or one per unit; an array is not read.
+    """Epsilon as a cell keeps it: in [-1, 1], one number or one per unit.
 
-    An epsilon that is to be learned becomes an array. Otherwise it stays a Python number, which no
-    optimiser takes for a parameter.
+    An epsilon that is to be learned becomes an array, and a traced one stays as it is. Otherwise it
+    is a Python number, which no optimiser takes for a parameter.
     """
-    if isinstance(epsilon, Array):
+    if isinstance(epsilon, jax.core.Tracer):
         if epsilon.shape not in ((), (state_size,)):
             raise _wrong_shape(epsilon.shape, state_size)
         return jnp.broadcast_to(epsilon, (state_size,)) if learn else epsilon
-    numbers = np.asarray(epsilon, float)
+    try:
+        numbers = np.asarray(epsilon, float)
+    except (TypeError, ValueError):
+        raise PersistorError(f"epsilon is {epsilon!r}; it must be a number") from None
     if numbers.shape not in ((), (state_size,)):
         raise _wrong_shape(numbers.shape, state_size)
     for number in numbers.ravel().tolist():

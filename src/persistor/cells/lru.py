@@ -70,7 +70,7 @@ class LRU(Cell):
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """A constant decay; the drive is the normalised projection of the input."""
-        real, imaginary = jnp.split(_wide(p), 2, axis=-1)
+        real, imaginary = self.parts(_wide(p))
         decay = self.eigenvalues().reshape((1,) * (real.ndim - 1) + (self.state_size,))
         gamma = self.gamma().reshape(decay.shape)
         drive = jax.lax.complex(gamma * real, gamma * imaginary)

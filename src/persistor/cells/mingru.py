@@ -53,6 +53,6 @@ class MinGRU(Cell):
 
     def gate(self, p: Float[Array, "*s p"]) -> Affine:
         """A soft mix: never quite retaining, never quite replacing."""
-        gate, candidate = jnp.split(p, 2, axis=-1)
+        gate, candidate = self.parts(p)
         z = jax.nn.sigmoid(gate)
         return Affine(1.0 - z, z * candidate)

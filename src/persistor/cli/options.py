@@ -20,7 +20,7 @@ from persistor._tools.options import Option, Value, declared_in
 def _argument(option: Option) -> tuple[str, Any, Any]:
     """An option as a field of a command. Its value is None if the user leaves it out."""
     if isinstance(option.default, bool):
-        return option.name, Annotated[bool, arg(help=option.help)], False
+        return option.name, Annotated[bool, arg(help=option.help)], option.default
     kind = Literal[option.choices] if option.choices else type(option.default)
     default = f"{option.default:g}" if isinstance(option.default, int | float) else option.default
     hint = f"(default: {default})"
@@ -45,8 +45,10 @@ CellOptions = Annotated[Any, arg(name="", constructor=CELL_OPTIONS)]
 
 
 def given_options(options: Any) -> dict[str, Value]:
-    """The options that the user gave."""
-    return {k: v for k, v in vars(options).items() if v is not None and v is not False}
+    """The options that differ from what a command has without them."""
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    usual = {field.name: field.default for field in dataclasses.fields(options)}
+    return {name: value for name, value in values.items() if value != usual[name]}
 
 
 def assignments(texts: Iterable[str]) -> dict[str, str]:

@@ -256,6 +256,7 @@ class DrawFigure:
         """Draw the figures and print their paths."""
         from persistor._tools.files import writing
         from persistor.plots.paper import FIGURES, draw
+        from persistor.plots.saving import save_figure
         from persistor.reproduction.outcomes import find_outcomes
         from persistor.training import runs_folder
 
@@ -267,7 +268,7 @@ class DrawFigure:
             for name, figure in figures.items():
                 for kind in ("pdf", "png"):
                     written.append(str(self.folder / f"{name}.{kind}"))
-                    figure.savefig(written[-1], dpi=200)
+                    save_figure(figure, Path(written[-1]), dpi=200)
         print(json.dumps({"figures": written}) if self.json else "\n".join(written))
         for problem in problems:
             print(problem, file=sys.stderr)

@@ -182,6 +182,7 @@ class Train:
         use_data_folder(self.data_dir)
         experiment = self.experiment()
         from persistor._tools.progress import Watcher
+        from persistor.paper.budgets import BUDGETS
         from persistor.training import Run, runs_folder, train
         from persistor.training.events import EventFile
 
@@ -209,7 +210,7 @@ class Train:
             print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)
             return 130
         metric, value = next(iter(result["test"].items()))
-        reduced = result["budget"] == "reduced" and self.data is None
+        reduced = result["budget"] == "reduced" and experiment.task.name in BUDGETS
         budget = f" of the paper's {result['paper_steps']:,}" if reduced else ""
         restarts = f", restarts: {result['restarts']}" if "restarts" in result else ""
         text = (

@@ -48,6 +48,8 @@ class Experiment:
     seed: int = 0
 
     def __post_init__(self):
+        if not isinstance(self.task, Task):
+            raise PersistorError(f"task is {self.task!r}; `Experiment.of` takes names")
         cells = ", ".join(map(cell_name, self.model.cells))
         if self.training.anneal and not self.model.cumulative:
             raise PersistorError(f"annealing needs an epsilon; {cells} has none")
@@ -103,6 +105,8 @@ class Experiment:
         usual = budget(chosen.name)
         if isinstance(architecture, str):
             architecture = architecture_named(architecture)
+        if not isinstance(architecture, Architecture) or not isinstance(changes or {}, Mapping):
+            raise PersistorError("give a name or an Architecture, and changes as a mapping")
         architecture = architecture.but(changes or {})
         annealed = deployable and options.get("levels") is None
         if deployable:
@@ -184,7 +188,7 @@ class Experiment:
 
     @property
     def reduced(self) -> bool:
-        """Whether the budget is smaller than the paper's."""
+        """Whether the budget is smaller than the usual one: the paper's, if the task is there."""
         return self.training.steps < budget(self.task.name).steps
 
     def build(self, draw: int = 0) -> Backbone:
@@ -204,6 +208,8 @@ def _task(task: str | Task, length: int | None) -> Task:
         if task not in TASKS:
             raise unknown("task", task, TASKS)
         task = TASKS[task]()
+    if not isinstance(task, Task):
+        raise PersistorError(f"task is {task!r}; give a name, or a Task")
     if length is None:
         return task
     if not task.length:
@@ -216,8 +222,8 @@ def _cells(cell: CellKind | Sequence[CellKind] | None) -> tuple[CellKind, ...]:
     if cell is None:
         return ("cmru",)
     if isinstance(cell, str):
-        return tuple(cell.split(","))
-    return (cell,) if isinstance(cell, type) else tuple(cell)
+        return tuple(name.strip() for name in cell.split(","))
+    return tuple(cell) if isinstance(cell, Sequence) else (cell,)
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

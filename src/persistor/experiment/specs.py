@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from persistor.model import PAPER, Architecture, Backbone, Pooling
 from persistor.model.architecture import cell_starts
 
 WHOLE = ("steps", "batch", "evaluate_every", "valid_batches", "patience")  # of training
+SWITCHES = ("anneal", "search")
 NUMBERS = ("learning_rate", "final_learning_rate", "warmup", "weight_decay", "clip")
 CellKind = str | type[Cell]  # a registered name, or your own class
 
@@ -28,6 +30,8 @@ def cell_class(cell: CellKind) -> type[Cell]:
         if cell not in CELLS:
             raise unknown("cell", cell, CELLS)
         return CELLS[cell]
+    if not (isinstance(cell, type) and issubclass(cell, Cell)):
+        raise PersistorError(f"cell is {cell!r}; give a name, or a class of cells")
     return cell
 
 
@@ -70,6 +74,8 @@ class ModelSpec:
         def set_field(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
+        if isinstance(cells, str):
+            raise PersistorError(f"cells is {cells!r}; give a sequence of cells: ({cells!r},)")
         set_field("cells", tuple(_registered(cell) for cell in cells))
         set_field("state_size", whole("state_size", state_size))
         set_field("blocks", whole("blocks", blocks))
@@ -87,6 +93,9 @@ class ModelSpec:
         starts = {name: value for name, value in chosen.items() if _is_start(known[name])}
         points = starts if encoding is None else {**starts, "encoding": encoding}
         architecture = architecture.but(points) if points else architecture
+        kept = tuple((name, value) for name, value in architecture.starts if name in known)
+        if kept != architecture.starts:  # starts of other cells say nothing here
+            architecture = dataclasses.replace(architecture, starts=kept)
         if architecture.encoding == self.width:  # None means the same: keep one spelling
             architecture = dataclasses.replace(architecture, encoding=None)
         set_field("architecture", architecture)
@@ -225,6 +234,21 @@ def number(name: str, value: object) -> float:
     return float(value)
 
 
+def not_negative(name: str, value: object) -> float:
+    """A finite number that is not negative."""
+    checked = number(name, value)
+    if not 0 <= checked < math.inf:
+        raise PersistorError(f"{name} is {checked:g}; it must be a finite number, at least 0")
+    return checked
+
+
+def switch(name: str, value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise PersistorError(f"{name} is {value!r}; it must be True or False")
+    return value
+
+
 @dataclass(frozen=True)
 class TrainingSpec:
     """The paper's training protocol (appendix "Training Generalities"); `steps` is the budget.
@@ -247,13 +271,14 @@ class TrainingSpec:
     search: bool = False
 
     def __post_init__(self):
-        for names, check in ((WHOLE, whole), (NUMBERS, number)):
+        for names, check in ((WHOLE, whole), (NUMBERS, not_negative), (SWITCHES, switch)):
             for name in names:
                 object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.warmup > 1:
+            raise PersistorError(f"warmup is {self.warmup:g}; it is a share of the steps, up to 1")
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; without `search` if it is off, as in the hashes of earlier runs."""
-
         values = dataclasses.asdict(self)
         if not self.search:
             del values["search"]

@@ -18,7 +18,7 @@ from persistor.cells.epsilon import Cumulative
 from persistor.model.architecture import PAPER, Architecture
 from persistor.model.block import Block
 from persistor.nn.layers import MLP, LayerNorm, Linear, check_size
-from persistor.nn.pooling import Pooling, mean_over
+from persistor.nn.pooling import Pooling, mean_over, pooling_named
 from persistor.nn.positions import Encoding, compact_encoding, sinusoid
 from persistor.nn.sequence import Dense, Sequence, as_sequence, in_type_of
 
@@ -100,7 +100,7 @@ class Backbone(eqx.Module):
         dropout: float = 0.0,
         key: Key,
     ):
-        _check_sizes(inputs, outputs, cells, width)
+        _check(inputs, outputs, cells, width, architecture, dropout)
         if architecture.encoding == width:  # None means the same: keep one description
             architecture = dataclasses.replace(architecture, encoding=None)
         encode, decode, *keys = jax.random.split(key, 2 + len(cells))
@@ -129,7 +129,7 @@ class Backbone(eqx.Module):
         )
         self.encoder_norm = norm if architecture.encoder_norm else None
         self.decoder_norm = norm if architecture.decoder_norm else None
-        self.pooling = pooling
+        self.pooling = pooling_named(pooling)
         self.architecture = architecture
         self.dropout = dropout
 
@@ -263,9 +263,23 @@ def _epsilons(model: Backbone) -> list[Any]:
     return [cell.epsilon for cell in cells if isinstance(cell, Cumulative)]
 
 
-def _check_sizes(inputs: int, outputs: int, cells: tuple[Cell, ...], width: int) -> None:
+def _check(
+    inputs: int,
+    outputs: int,
+    cells: tuple[Cell, ...],
+    width: int,
+    architecture: Architecture,
+    dropout: float,
+) -> None:
+    """Refuse what no backbone can be built from."""
     for name, value in {"inputs": inputs, "outputs": outputs, "width": width}.items():
         check_size(name, value)
+    if not isinstance(architecture, Architecture):
+        raise PersistorError(f"architecture is {architecture!r}; give an Architecture")
+    if not 0 <= dropout < 1:
+        raise PersistorError(f"dropout is {dropout:g}; it must lie in [0, 1)")
+    if not isinstance(cells, tuple) or not all(isinstance(cell, Cell) for cell in cells):
+        raise PersistorError("cells must be a tuple of cells, one for each block")
     if not cells:
         raise PersistorError("a backbone needs a cell for each block; give at least one")
     for cell in cells:

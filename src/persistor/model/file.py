@@ -24,6 +24,7 @@ from safetensors.numpy import save as serialise
 from persistor._tools.errors import PersistorError, unknown
 from persistor._tools.files import write_atomically
 from persistor.cells import CELLS, Cell
+from persistor.cells.epsilon import EPSILON
 from persistor.model.architecture import PAPER
 from persistor.model.backbone import Backbone
 from persistor.nn.layers import check_size
@@ -41,6 +42,8 @@ def save(model: Backbone | Cell, path: str | Path, **metadata: Any) -> None:
 
     Other keywords go into the file's header, as JSON.
     """
+    if not isinstance(model, Backbone | Cell):
+        raise PersistorError(f"save takes a model or a cell, not {type(model).__name__}")
     write_arrays(Path(path), model, {**metadata, "model": describe(model)})
 
 
@@ -91,10 +94,14 @@ def is_static(field: dataclasses.Field) -> bool:
     return bool(field.metadata.get("static", False))
 
 
-def _check_sizes(path: Path, file: Any, description: dict[str, Any]) -> None:
+def _check_sizes(path: Path, file: Any, description: Any) -> None:
     """Raise if a size is too large for the arrays of a file, before anything is built with it."""
     elements = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    if not isinstance(description, dict):
+        raise PersistorError(f"{path}: its description is damaged")
     for described in (description, *description.get("cells", ())):
+        if not isinstance(described, dict):
+            raise PersistorError(f"{path}: its description is damaged")
         for name in SIZES & described.keys():
             check_size(f"{path}: {name}", described[name])
             if described[name] > elements:
@@ -168,15 +175,14 @@ def _filled(path: Path, file: Any, like: T, metadata: dict[str, Any]) -> T:
 
     def leaf_of(name: str, leaf: Any) -> Any:
         if constants is not None and name in constants:
-            value = constants[name]
-            return tuple(value) if isinstance(value, list) else value
+            return _constant(path, name, constants[name])
         if name not in stored:
             return leaf
         shape = tuple(file.get_slice(name).get_shape())
         if _is_shaped(leaf) and shape != leaf.shape:
             raise PersistorError(f"{path}: {name} has shape {shape}, not {leaf.shape}")
         array = file.get_tensor(name)
-        if _is_shaped(leaf) and array.dtype.kind != np.dtype(leaf.dtype).kind:
+        if _is_shaped(leaf) and not _same_kind(array.dtype, leaf.dtype):
             raise PersistorError(f"{path}: {name} is {array.dtype}, not {leaf.dtype}")
         if _is_constant(leaf) and constants is None:  # an older file, with constants as arrays
             return float(array)
@@ -184,6 +190,17 @@ def _filled(path: Path, file: Any, like: T, metadata: dict[str, Any]) -> T:
 
     leaves = [leaf_of(name, leaf) for name, leaf in _named(like)]
     return jax.tree.unflatten(jax.tree.structure(like, is_leaf=_is_constant), leaves)
+
+
+def _constant(path: Path, name: str, value: Any) -> float | tuple[float, ...]:
+    """A constant of a file's header: a finite number, or several."""
+    numbers = value if isinstance(value, list) else [value]
+    for number in numbers:
+        if not isinstance(number, float) or not math.isfinite(number):
+            raise PersistorError(f"{path}: the constant {name} is {number!r}, not a number")
+        if name.endswith(f".{EPSILON.name}"):
+            EPSILON.checked(number)
+    return tuple(numbers) if isinstance(value, list) else value
 
 
 def _named(tree: Any) -> list[tuple[str, Any]]:
@@ -197,6 +214,12 @@ def _is_constant(leaf: Any) -> bool:
     if isinstance(leaf, tuple):
         return bool(leaf) and all(isinstance(number, float) for number in leaf)
     return isinstance(leaf, float)
+
+
+def _same_kind(one: Any, other: Any) -> bool:
+    """Whether two types are both floating, both complex, or else equal."""
+    kinds = (jnp.floating, jnp.complexfloating)
+    return one == other or any(jnp.issubdtype(one, k) and jnp.issubdtype(other, k) for k in kinds)
 
 
 def _is_shaped(leaf: Any) -> bool:
@@ -220,4 +243,10 @@ def read_metadata(path: Path, file: Any) -> dict[str, Any]:
     text = (file.metadata() or {}).get(HEADER)
     if text is None:
         raise PersistorError(f"{path} is not a checkpoint of persistor")
-    return json.loads(text)
+    try:
+        metadata = json.loads(text)
+    except json.JSONDecodeError:
+        metadata = None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("constants", {}), dict):
+        raise PersistorError(f"{path} has a damaged header")
+    return metadata

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import jax.numpy as jnp
 
+from persistor._tools.errors import unknown
 from persistor.arrays import Array, Float, Int
 from persistor.nn.sequence import inside
 
@@ -19,6 +20,13 @@ class Pooling(StrEnum):
     LAST = "last"
     MEAN = "mean"
     NONE = "none"
+
+
+def pooling_named(name: Pooling | str) -> Pooling:
+    """A pooling, or the one of that name."""
+    if name not in list(Pooling):
+        raise unknown("pooling", str(name), list(Pooling))
+    return Pooling(name)
 
 
 def mean_over(lengths: Int[Array, "*b"] | None) -> Mean:

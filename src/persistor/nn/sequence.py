@@ -257,6 +257,7 @@ Sequence = Dense | Indexed
 def as_sequence(x: Sequence | Float[Array, "*b t m"] | np.ndarray, features: int) -> Sequence:
     """A sequence as it is, an array written out; the steps must have that many features."""
     if not isinstance(x, Dense | Indexed):
+        x = x if isinstance(x, Array) else np.asarray(x)
         if x.ndim < 2:
             raise PersistorError(f"the inputs have shape {x.shape}; give (.., steps, {features})")
         x = Dense(jnp.asarray(x))

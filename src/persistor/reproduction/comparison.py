@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import comb, sqrt
 from typing import Any
 
-from persistor._tools.errors import PersistorError
 from persistor.data import speech
 from persistor.experiment import Experiment
 from persistor.model import PAPER, Architecture
@@ -196,10 +195,9 @@ def _entry(
     budget: float | None,
     architecture: Architecture,
 ) -> Entry:
-    try:
-        experiment = experiment_of(row, architecture=architecture)
-    except PersistorError:  # the task is not registered
+    if row.task not in TASKS:
         return Entry(row, (), None)
+    experiment = experiment_of(row, architecture=architecture)
     outcomes, full = by_row.get(_as_published(experiment), []), experiment.training.steps
     if budget is not None:
         steps = experiment_of(row, budget=budget).training.steps

@@ -181,6 +181,7 @@ class Task(ABC):
         """The same task with sequences of another length."""
         if not self.length:
             raise PersistorError(f"{self.fixed_length}, not {length}; leave the length out")
+        check_length(length)
         task: Any = self  # a dataclass; the type system cannot express this
         return replace(task, length=length)
 
@@ -195,7 +196,7 @@ def computed(method: Callable[[Any], T]) -> T:
 
 def check_length(length: int) -> None:
     """Raise if sequences have no step."""
-    if length < 1:
+    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
         raise PersistorError(f"length is {length}; a sequence needs at least 1 step")
 
 

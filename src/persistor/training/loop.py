@@ -174,6 +174,8 @@ def train(
     """
     if isinstance(run, Experiment):
         run = Run.create(run, runs_folder(runs))
+    if not isinstance(run, Run):
+        raise PersistorError(f"train takes an Experiment or a Run, not {run!r}")
     if run.result is not None:
         return run.result
     with run.locked():
@@ -309,7 +311,7 @@ def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, A
         value = evaluate(run.model(), task.split("test"), task.objective)
     result = {
         "experiment": run.experiment.to_json(),
-        "run": run.path.name,
+        "run": run.experiment.name,
         "steps": standing.step,
         "budget": "full" if not run.experiment.reduced else "reduced",
         "paper_steps": budget(task.name).steps,

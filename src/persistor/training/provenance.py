@@ -20,6 +20,7 @@ from persistor import kernels
 from persistor._tools.machine import processor_name, processors
 from persistor.experiment import Experiment, TrainingSpec, cell_name
 from persistor.kernels.doctor import engine_here
+from persistor.kernels.engine import chosen
 from persistor.paper.budgets import budget
 from persistor.tasks import KINDS, TASKS, Task
 
@@ -66,7 +67,7 @@ def provenance(experiment: Experiment, watch: Stopwatch) -> dict[str, Any]:
     library = kernels.library()
     return {
         "versions": {package: version(package) for package in PACKAGES},
-        "engine": engine_here()[0],
+        "engine": engine_here()[0] if chosen() == "auto" else chosen(),
         "kernels": library.variant or f"none: {library.reason}",
         "processor": processor_name(),
         "processors": processors(),

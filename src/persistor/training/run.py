@@ -56,6 +56,8 @@ def load(
     `load("cell.safetensors", CMRU)` opens a single cell. `cells` maps names to classes of cells;
     add your own class to open a model that uses it.
     """
+    if not isinstance(where, str | Path):
+        raise PersistorError(f"load takes a path or a name, not {where!r}")
     path = find_run(where, runs)
     if not path.exists():
         raise PersistorError(
