@@ -63,12 +63,14 @@ def compact_encoding(length: int, width: int, base: float = BASE) -> Encoding:
 def _compact(length: int, width: int, base: float, dtype: str) -> Encoding:
     """The same for a type of numbers, which is the default one: double where that is enabled."""
     with jax.ensure_compile_time_eval():
-        table = np.asarray(sinusoid(jnp.arange(length, dtype=jnp.int32), width, base), np.float64)
-    weights, axes = np.linalg.eigh(table.T @ table)
+        sinusoids = np.asarray(
+            sinusoid(jnp.arange(length, dtype=jnp.int32), width, base), np.float64
+        )
+    weights, axes = np.linalg.eigh(sinusoids.T @ sinusoids)
     left_out = np.cumsum(np.maximum(weights, 0.0))  # squared error without the smallest ones
-    axes = axes[:, np.searchsorted(left_out, ROUNDING[dtype] ** 2 * table.size) :]
+    axes = axes[:, np.searchsorted(left_out, ROUNDING[dtype] ** 2 * sinusoids.size) :]
     with jax.ensure_compile_time_eval():
-        return Encoding(jnp.asarray(table @ axes, dtype), jnp.asarray(axes.T, dtype))
+        return Encoding(jnp.asarray(sinusoids @ axes, dtype), jnp.asarray(axes.T, dtype))
 
 
 class AddPosition(eqx.Module):

@@ -98,17 +98,17 @@ def _checksum(data: bytes) -> bytes:
     """CRC-32C, rotated and shifted as TFRecord wants it."""
     crc = 0xFFFFFFFF
     for byte in data:
-        crc = _table()[(crc ^ byte) & 255] ^ crc >> 8
+        crc = _remainders()[(crc ^ byte) & 255] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 @functools.cache
-def _table() -> list[int]:
+def _remainders() -> list[int]:
     """The remainder of every byte, divided by Castagnoli's polynomial."""
-    table = []
+    remainders = []
     for byte in range(256):
         for _ in range(8):
             byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
-    return table
+        remainders.append(byte)
+    return remainders

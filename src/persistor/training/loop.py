@@ -1,8 +1,8 @@
 """The training loop: the paper's protocol, resumable at any moment.
 
 A run advances in legs of `evaluate_every` steps; each leg is one compiled call. Everything random
-is a function of (seed, step), so it is enough to save the state at the end of a leg. A run that is
-killed and resumed ends with the same bits as one that was not interrupted.
+is a function of (seed, step), so it is enough to save a checkpoint at the end of a leg. A run that
+is killed and resumed ends with the same bits as one that was not interrupted.
 """
 
 from __future__ import annotations
@@ -84,16 +84,16 @@ class Trainer:
         self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
 
     def start(self, step: int = 0) -> Checkpoint:
-        """The state before the first step or, when a search restarts, at a later step.
+        """The checkpoint before the first step or, when a search restarts, at a later step.
 
         A restart continues the schedule at that step and resets the optimiser.
         """
         blank = eqx.filter(self.experiment.build(step), self.trainable) if step else self.blank
         params = jax.tree.map(jnp.copy, blank)
         schedule = optax.ScaleByScheduleState(jnp.asarray(step, jnp.int32))
-        memory = self.optimiser.init(params)  # pyright: ignore[reportArgumentType]
-        memory = optax.tree.set(memory, ScaleByScheduleState=schedule)
-        return Checkpoint(params, memory, jnp.asarray(step, jnp.int32))
+        moments = self.optimiser.init(params)  # pyright: ignore[reportArgumentType]
+        moments = optax.tree.set(moments, ScaleByScheduleState=schedule)
+        return Checkpoint(params, moments, jnp.asarray(step, jnp.int32))
 
     def epsilon(self, step: Int[Array, ""]) -> Float[Array, ""] | None:
         """Epsilon at a step; None if it is not annealed."""
@@ -113,32 +113,34 @@ class Trainer:
         outputs = predict(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
-    def _leg(self, constants: tuple, state: Checkpoint):
-        """Several steps: the new state, which reuses the memory of the old, and the mean loss."""
+    def _leg(self, constants: tuple, checkpoint: Checkpoint):
+        """Several steps: the new checkpoint, in the memory of the old, and the mean loss."""
         frozen, split, encoding, steps = constants
 
         def advance(_, carry):
-            state, total = carry
+            checkpoint, total = carry
             loss, grads = jax.value_and_grad(self.loss)(
-                state.params, frozen, state.step, split, encoding
+                checkpoint.params, frozen, checkpoint.step, split, encoding
             )
-            updates, opt = self.optimiser.update(grads, state.optimiser, state.params)  # pyright: ignore[reportArgumentType]
-            params = optax.apply_updates(state.params, updates)  # pyright: ignore[reportArgumentType]
-            return Checkpoint(params, opt, state.step + 1), total + loss  # pyright: ignore[reportArgumentType]
+            updates, opt = self.optimiser.update(grads, checkpoint.optimiser, checkpoint.params)  # pyright: ignore[reportArgumentType]
+            params = optax.apply_updates(checkpoint.params, updates)  # pyright: ignore[reportArgumentType]
+            return Checkpoint(params, opt, checkpoint.step + 1), total + loss  # pyright: ignore[reportArgumentType]
 
-        state, total = jax.lax.fori_loop(0, steps, advance, (state, jnp.zeros(())))
-        return state, total / steps.astype(jnp.float32)
+        checkpoint, total = jax.lax.fori_loop(0, steps, advance, (checkpoint, jnp.zeros(())))
+        return checkpoint, total / steps.astype(jnp.float32)
 
-    def advance(self, state: Checkpoint, steps: int) -> tuple[Checkpoint, float]:
-        """Train for some steps: the new state and the mean loss."""
+    def advance(self, checkpoint: Checkpoint, steps: int) -> tuple[Checkpoint, float]:
+        """Train for some steps: the new checkpoint and the mean loss."""
         count = jnp.asarray(steps, jnp.int32)
-        state, loss = self.leg((self.frozen, self.train_split, self.encoding, count), state)
-        return state, float(loss)
+        checkpoint, loss = self.leg(
+            (self.frozen, self.train_split, self.encoding, count), checkpoint
+        )
+        return checkpoint, float(loss)
 
-    def validate(self, state: Checkpoint) -> tuple[Backbone, float]:
+    def validate(self, checkpoint: Checkpoint) -> tuple[Backbone, float]:
         """The current model, and its metric on batches sampled from the validation set."""
-        model = self.model(state.params, state.step, self.frozen)
-        key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31 - 1), state.step)
+        model = self.model(checkpoint.params, checkpoint.step, self.frozen)
+        key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31 - 1), checkpoint.step)
         shape = (self.spec.valid_batches, self.spec.batch)
         indices = sampled_indices(key, self.valid_split, shape)
         scores = scores_at(model, self.valid_split, self.objective, indices, self.encoding)
@@ -169,8 +171,9 @@ def train(
     """Train a run to its end and return its result, or None if `should_stop` ended it early.
 
     An experiment is trained in its own folder inside `runs` (default: ./runs). A run continues
-    where it stopped; a finished one is not computed again. The state is saved every `save_every`
-    seconds, and whenever training stops. `remat` saves memory but takes time (see `Backbone`).
+    where it stopped; a finished one is not computed again. A checkpoint is saved every
+    `save_every` seconds, and whenever training stops. `remat` saves memory but takes time (see
+    `Backbone`).
     """
     if isinstance(run, Experiment):
         run = Run.create(run, runs_folder(runs))
@@ -181,7 +184,7 @@ def train(
     with run.locked():
         began = time.monotonic()
         trainer = Trainer(run.experiment, remat=remat)
-        state, standing, stopwatch = _resume(run, trainer)
+        checkpoint, standing, stopwatch = _resume(run, trainer)
         stopwatch.add("prepare", time.monotonic() - began)
         compiled = False
         best: Backbone | None = None
@@ -191,18 +194,18 @@ def train(
             spec = run.experiment.training
             steps = min(spec.evaluate_every, spec.steps - standing.step)
             with stopwatch.phase("train" if compiled else "compile"):
-                state, loss = trainer.advance(state, steps)
+                checkpoint, loss = trainer.advance(checkpoint, steps)
             if not math.isfinite(loss):
                 raise PersistorError(_diverged(run, standing.step, steps))
             with stopwatch.phase("evaluate" if compiled else "compile"):
-                model, metric = trainer.validate(state)
+                model, metric = trainer.validate(checkpoint)
             compiled = True
             previous = standing
             standing = _judge(trainer, previous, steps, metric, time.monotonic() - began)
             if standing.best_step == standing.step:
                 best = trainer.kept(model, standing.step)
             if spec.search and trainer.guesses(metric) and not _over(standing, run.experiment):
-                state = trainer.start(standing.step)
+                checkpoint = trainer.start(standing.step)
                 standing = replace(standing, restarts=standing.restarts + 1)
             run.note(_line(trainer, standing, loss, metric))
             watch(
@@ -212,7 +215,7 @@ def train(
             )
             stopping = should_stop()
             if stopping or time.monotonic() - saved > save_every or _over(standing, run.experiment):
-                _save(run, state, standing, stopwatch, best)
+                _save(run, checkpoint, standing, stopwatch, best)
                 best, saved = None, time.monotonic()
             if stopping:
                 return None
@@ -220,15 +223,15 @@ def train(
 
 
 def _resume(run: Run, trainer: Trainer) -> tuple[Checkpoint, Standing, Stopwatch]:
-    """The state where the run stopped, or the start of a new run."""
+    """The checkpoint where the run stopped, or the start of a new run."""
     if not run.latest.exists():
         run.rewind(0)
         return trainer.start(), Standing(), Stopwatch()
     like = eqx.filter_eval_shape(trainer.start)
-    state, metadata = read_arrays(run.latest, like, run.experiment.hash)
+    checkpoint, metadata = read_arrays(run.latest, like, run.experiment.hash)
     standing = Standing(**metadata["standing"])
     run.rewind(standing.step)
-    return state, standing, Stopwatch.resumed(metadata.get("stopwatch"), standing.seconds)
+    return checkpoint, standing, Stopwatch.resumed(metadata.get("stopwatch"), standing.seconds)
 
 
 def _judge(
@@ -280,11 +283,15 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
 
 
 def _save(
-    run: Run, state: Checkpoint, standing: Standing, stopwatch: Stopwatch, best: Backbone | None
+    run: Run,
+    checkpoint: Checkpoint,
+    standing: Standing,
+    stopwatch: Stopwatch,
+    best: Backbone | None,
 ) -> None:
-    """Save the best weights if they are new, then the state that refers to them.
+    """Save the best weights if they are new, then the checkpoint that refers to them.
 
-    If the run is killed in between, it resumes from the older state and finds the same best again.
+    A run that is killed in between resumes from the older checkpoint and finds the same best again.
     """
     if best is not None:
         save(
@@ -299,7 +306,7 @@ def _save(
         "standing": asdict(standing),
         "stopwatch": asdict(stopwatch),
     }
-    write_arrays(run.latest, state, metadata)
+    write_arrays(run.latest, checkpoint, metadata)
 
 
 def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, Any]:
