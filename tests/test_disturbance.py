@@ -17,7 +17,7 @@ CIRCUITS = [PositiveCMRU, Ladder]
 
 def make(kind, **options):
     cell = kind(6, 3, key=jax.random.key(0), **options)
-    return jax.tree.map(lambda a: a * 2.0 if a.shape == (3,) else a, cell)  # thresholds of 2
+    return jax.tree.map(lambda a: a * 2.0 if np.shape(a) == (3,) else a, cell)  # thresholds of 2
 
 
 def differences(cell, keys=400):
@@ -80,7 +80,9 @@ def test_names_stay_and_mistakes_are_refused():
     assert "noise" not in Experiment(task, quiet).to_json()["model"]
     assert Experiment(task, quiet).hash != Experiment(task, noisy).hash
     assert Experiment.from_json(Experiment(task, noisy).to_json()) == Experiment(task, noisy)
-    with pytest.raises(PersistorError, match=r"noise is 2; it must lie in \[0, 1\]"):
+    with pytest.raises(PersistorError, match=r"noise is 2; .* in \[0, 1\]"):
         ModelSpec(("positive-cmru",), noise=2.0)
-    with pytest.raises(PersistorError, match="mismatch does not apply to cmru; use --deployable"):
+    with pytest.raises(
+        PersistorError, match="mismatch does not apply to cmru; use positive-cmru or ladder"
+    ):
         ModelSpec(("cmru",), mismatch=0.1)

@@ -30,7 +30,7 @@ COPY = [name for name in NAMES if name.startswith("copy")]
 MNIST = ["smnist", "pmnist", "pmnist-24", "pmnist-36"]
 KWS = ["kws-all", "kws-digits", "kws-yes"]
 TEXT = ["imdb", "shakespeare", "tinyshakespeare"]
-ANY_LENGTH = [*COPY, *TEXT, "parity"]
+ANY_LENGTH = ["parity", *(name for name in NAMES if TASKS[name].length)]
 SIZES = {
     **dict.fromkeys(COPY, (10_000, 2_000, 2_000)),
     **dict.fromkeys(MNIST, (50_000, 10_000, 10_000)),
