@@ -49,6 +49,17 @@ def test_imports_point_one_way():
             assert name == own or LEVEL[name] < LEVEL[own], f"{path} imports {name}"
 
 
+def test_the_picture_of_the_rooms_is_this_order():
+    page = (Path(__file__).parents[1] / "docs" / "explanation" / "design.md").read_text()
+    picture = page.split("## The rooms")[1].split("```")[1]
+    lines = [
+        line.split("  ")[0].split() for line in picture.splitlines() if line[:1].isidentifier()
+    ]
+    rooms = [room for line in lines for room in line]
+    assert set(rooms) == set(LEVEL)
+    assert [LEVEL[room] for room in rooms] == sorted(LEVEL[room] for room in rooms)
+
+
 def test_every_public_name_is_there():
     assert persistor.__all__
     for name in persistor.__all__:
