@@ -213,7 +213,7 @@ def test_the_optimiser_is_clipped_adamw():
 
 def test_a_run_stops_after_perfect_evaluations_in_a_row(tmp_path):
     training = dataclasses.replace(SHORT, steps=4000, patience=3, batch=16)
-    model = dataclasses.replace(SMALL, cells=("alpha-cmru",), state=8, width=32)
+    model = dataclasses.replace(SMALL, cells=("alpha-cmru",), state_size=8, width=32)
     run = Run.create(
         experiment(task=CopyFirstDiscrete(2), model=model, training=training), tmp_path
     )
