@@ -5,6 +5,7 @@ same source is compiled twice: for any processor, and for those with AVX2 and FM
 decided when it is loaded.
 """
 
+import importlib.metadata
 import importlib.util
 import platform
 from pathlib import Path
@@ -29,6 +30,7 @@ def kernel(variant: str, *flags: str) -> Extension:
         sources=[f"{FOLDER}/{name}" for name in ("unroll.cc", "pointwise.cc")],
         depends=[str(path) for path in Path(FOLDER).glob("*.h")],
         include_dirs=[include_dir() or ""],
+        define_macros=[("PERSISTOR_JAXLIB", f'"{importlib.metadata.version("jaxlib")}"')],
         extra_compile_args=[*FLAGS, *flags],
         language="c++",
         optional=True,

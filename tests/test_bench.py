@@ -52,13 +52,15 @@ def test_the_straightforward_version_is_the_same_model(stack, pooling, fold):
 
 def test_a_straightforward_training_step_is_the_same_step():
     with jax.numpy_dtype_promotion("standard"):  # optax needs it
-        trainer = training(Pictures(12), batch=4, state=3)
+        trainer = training(Pictures(12), batch=4, state_size=3)
         stepper = Stepper(trainer, 2)
         plain, step = trainer.start(), training_step(trainer, PLAIN["scan"])
         stepper()
         for _ in range(2):
             plain = step(plain)
-    jax.tree.map(close, eqx.filter(stepper.state, eqx.is_array), eqx.filter(plain, eqx.is_array))
+    jax.tree.map(
+        close, eqx.filter(stepper.checkpoint, eqx.is_array), eqx.filter(plain, eqx.is_array)
+    )
 
 
 def test_contenders_run_by_turns():

@@ -69,7 +69,7 @@ def test_a_worker_that_dies_changes_nothing(cluster, tmp_path):
     assert sweep_cluster(SEEDS, away, address, seconds=0.0, watch=watch) == {}
     assert workers[0].poll() is not None
     assert [news.outcome for news in heard].count("done") == len(SEEDS)
-    assert len(heard) == len(SEEDS) * 3  # slices without time: a leg, a leg, the test
+    assert len(heard) == len(SEEDS) * 3  # slices without time: two intervals and the test
     assert sweep(SEEDS, here, workers=2) == {}
     for experiment in SEEDS:
         one, two = Run.create(experiment, away), Run.create(experiment, here)

@@ -114,6 +114,7 @@ def test_a_reading_is_one_line(tree):
 @pytest.mark.slow
 def test_a_table_is_a_line_and_its_entries(tree):
     add(tree, "Add a table of the paper")
+    laws(tree, "tests/test_paper.py", "-k", "parity-wide")
     said = run(tree, "-m", "persistor.cli", "compare", "parity-wide", "--runs", "results")
     assert "100.00 [100.00; 100.00]" in said
     assert "parity-wide" in run(tree, "-m", "persistor.cli", "reproduce", "--list")

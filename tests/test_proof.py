@@ -78,7 +78,7 @@ def test_the_sums_of_a_recurrence_are_those_of_plain_jax(name):
 def test_the_sums_of_a_layer_are_those_of_plain_jax(name):
     def norm(x, scale, shift):
         centred = x - x.mean(-1, keepdims=True)
-        deviation = jnp.sqrt(jnp.square(centred).mean(-1, keepdims=True) + proof.EPSILON)
+        deviation = jnp.sqrt(jnp.square(centred).mean(-1, keepdims=True) + proof.NORM_EPSILON)
         return scale[None] * centred / deviation + shift[None]
 
     def glu(x, bias):

@@ -18,11 +18,12 @@ from persistor._tools.machine import processors
 from persistor.cli import main
 from persistor.cli.train import Train
 from persistor.kernels import library
+from persistor.kernels.doctor import compiled
 from persistor.model.file import read_arrays, write_arrays
 from persistor.reproduction.archive import Archive
 from persistor.tasks import TASKS, CopyFirstDiscrete, KWSDigits, Parity, own_task
 from persistor.training.loop import Checkpoint, Trainer
-from persistor.training.provenance import MISSING, command, describe
+from persistor.training.provenance import MISSING, command, in_words
 
 SMALL = ModelSpec(state_size=2, width=8, encoding=8)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
@@ -122,8 +123,7 @@ def test_what_has_no_option_is_described_to_python(tmp_path):
 
 
 def test_a_result_says_where_it_comes_from(tmp_path, monkeypatch):
-    monkeypatch.setenv("NPROC", "2")
-    monkeypatch.delenv("PERSISTOR_THREADS", raising=False)
+    monkeypatch.setenv("PERSISTOR_THREADS", "1")
     experiment = Experiment(CopyFirstDiscrete(12), SMALL, SHORT)
     run = Run.create(experiment, tmp_path)
     name = run.path.name
@@ -131,13 +131,14 @@ def test_a_result_says_where_it_comes_from(tmp_path, monkeypatch):
     found = result["provenance"]
     assert run.result == result
     assert (run.experiment.name, name) == (name, experiment.name)
-    packages = ("persistor", "jax", "jaxlib")
+    packages = ("persistor", "jax", "jaxlib", "equinox", "optax", "numpy")
     assert found["versions"] == {package: version(package) for package in packages}
-    assert (library().variant or "none: ") in found["kernels"]
+    assert found["kernels"] == compiled()
     assert found["engine"]
     assert found["processor"]
     assert found["processors"] == processors()
-    assert found["threads"] == {"NPROC": "2", "PERSISTOR_THREADS": None}
+    xla = library().xla_threads
+    assert found["threads"] == {"xla": xla, "kernels": xla and 1}
     assert found["sittings"] == 1
     assert set(found["seconds"]) == {"prepare", "compile", "train", "evaluate", "test"}
     assert all(seconds >= 0 for seconds in found["seconds"].values())
@@ -145,12 +146,13 @@ def test_a_result_says_where_it_comes_from(tmp_path, monkeypatch):
     assert result["seconds"] * 0.5 < inside <= result["seconds"] + 0.01
     assert found["command"] == command(experiment)
     assert "provenance" not in experiment.to_json()
-    assert version("jax") in describe(experiment, result)
-    assert "is damaged" in describe(experiment, {**result, "provenance": 5})
+    for said in (f"jax {version('jax')}", f"kernels {compiled()}", f"threads xla {xla}, kernels"):
+        assert said in in_words(experiment, result)
+    assert "is damaged" in in_words(experiment, {**result, "provenance": 5})
 
 
-def stop_after(legs):
-    left = [legs]
+def stop_after(intervals):
+    left = [intervals]
 
     def enough():
         left[0] -= 1
@@ -210,7 +212,7 @@ def test_compare_shows_provenance_under_its_table(tmp_path, capsys):
     assert text.startswith(plain.rstrip("\n"))
     lines = text[len(plain) :].splitlines()
     assert len(lines) == 3  # two seeds of one entry, one of the other
-    assert all(f"versions, engine, processor {MISSING}" in line for line in lines)
+    assert all(f"versions, engine, kernels, processor, threads {MISSING}" in line for line in lines)
     assert lines[-1].endswith("; persistor train copy-first-discrete")
     told = json.loads(shown(capsys, *table, *old, "--provenance", "--json"))["tables"][0]
     origins = told.pop("provenance")

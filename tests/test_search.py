@@ -119,12 +119,12 @@ def test_a_search_that_was_stopped_equals_one_that_was_not(tmp_path, stop_after)
     whole = Run.create(guessing(), tmp_path / "whole")
     train(whole, save_every=1e9)
     parts = Run.create(guessing(), tmp_path / "parts")
-    legs = 0
+    intervals = 0
 
     def tired():
-        nonlocal legs
-        legs += 1
-        return legs == stop_after
+        nonlocal intervals
+        intervals += 1
+        return intervals == stop_after
 
     assert train(parts, should_stop=tired, save_every=1e9) is None
     train(parts, save_every=1e9)

@@ -78,8 +78,8 @@ def test_stopped_and_continued_equals_uninterrupted(tmp_path, stops):
     whole = Run.create(experiment(), tmp_path / "whole")
     train(whole)
     parts = Run.create(experiment(), tmp_path / "parts")
-    for legs in stops:
-        left = [legs]
+    for intervals in stops:
+        left = [intervals]
 
         def enough(left=left):
             left[0] -= 1

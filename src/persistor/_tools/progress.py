@@ -14,8 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 @runtime_checkable
-class Leg(Protocol):
-    """What a training run reports after every leg."""
+class RunProgress(Protocol):
+    """What a training run reports after every evaluation."""
 
     @property
     def step(self) -> int: ...
@@ -52,7 +52,7 @@ class Watcher:
         )
         self.said = time.monotonic()
         self.task = None
-        self.before: Leg | None = None
+        self.before: RunProgress | None = None
 
     def __enter__(self) -> Watcher:
         self.bar.start()
@@ -62,21 +62,23 @@ class Watcher:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def update(self, leg: Leg) -> None:
+    def update(self, report: RunProgress) -> None:
         """Show how far the run has come."""
         before = self.before
-        steps = leg.step - (before.step if before else 0)
-        seconds = leg.seconds - (before.seconds if before else 0.0)
+        steps = report.step - (before.step if before else 0)
+        seconds = report.seconds - (before.seconds if before else 0.0)
         speed = f"{steps / seconds:.0f}/s" if seconds > 0 else ""
-        self.before = leg
-        best = f" best {leg.best:.4f}" if leg.best is not None else ""
-        text = f"loss {leg.loss:.4f} {self.metric} {leg.metric:.4f}{best} {speed}"
+        self.before = report
+        best = f" best {report.best:.4f}" if report.best is not None else ""
+        text = f"loss {report.loss:.4f} {self.metric} {report.metric:.4f}{best} {speed}"
         if self.task is not None and self.console.is_terminal:
-            self.bar.update(self.task, completed=leg.step, text=text)
+            self.bar.update(self.task, completed=report.step, text=text)
         elif time.monotonic() - self.said > QUIET_SECONDS:
             self.said = time.monotonic()
             print(
-                f"{self.name} step {leg.step:,}/{leg.steps:,} {text}", file=sys.stderr, flush=True
+                f"{self.name} step {report.step:,}/{report.steps:,} {text}",
+                file=sys.stderr,
+                flush=True,
             )
 
 
@@ -112,10 +114,10 @@ class SweepWatcher:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def step(self, run: str, step: int, steps: int, leg: int) -> None:
-        """Note that a run has reached a step; runs report after every leg of steps."""
+    def step(self, run: str, step: int, steps: int, interval: int) -> None:
+        """Note that a run has reached a step; runs report after every interval."""
         if run not in self.reached:
-            self.skipped += self.weights[run] * max(0, step - leg) / steps
+            self.skipped += self.weights[run] * max(0, step - interval) / steps
         self.reached[run] = step / steps
         self._show(f"{without_hash(run)} {step:,}/{steps:,}")
 

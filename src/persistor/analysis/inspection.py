@@ -94,10 +94,10 @@ def report_units(traces: list[BlockTrace], lengths: Array | None) -> list[UnitRe
             np.asarray(block_trace.transitions.drive),
         )
         states, flow = np.asarray(block_trace.states), np.asarray(block_trace.flow)
-        steps = states.shape[-2]
+        length = states.shape[-2]
         real = np.ones(states.shape[:-1], bool)
         if lengths is not None:
-            real = np.asarray(inside(lengths, steps))
+            real = np.asarray(inside(lengths, length))
         later = real.copy()
         later[:, 0] = False
         still = ~np.asarray(block_trace.updates)

@@ -31,7 +31,7 @@ def start(length: int) -> dict[str, float]:
     from persistor.bench.workloads import training, Pictures  # noqa: I001
 
     marks.append(time.perf_counter())
-    trainer = training(Pictures(length), batch=64, state=32)
+    trainer = training(Pictures(length), batch=64, state_size=32)
     state = jax.block_until_ready(trainer.start())
     marks.append(time.perf_counter())
     state, _ = trainer.advance(state, 1)
@@ -49,7 +49,7 @@ def memory(length: int) -> dict[str, float]:
     from persistor.bench.workloads import training
     from persistor.tasks import CopyFirstDiscrete
 
-    trainer = training(CopyFirstDiscrete(length), batch=64, state=4)
+    trainer = training(CopyFirstDiscrete(length), batch=64, state_size=4)
     state, _ = trainer.advance(trainer.start(), 1)
     ctypes.CDLL(None).malloc_trim(0)  # return the compiler's memory to the system
     before = _status("VmRSS")

@@ -32,7 +32,7 @@ PLAIN = {"associative scan": ENGINES["parallel"], "scan": ENGINES["sequential"]}
 def training_steps(scale: Scale) -> Iterator[Measurement]:
     """A training step in the shape of sequential MNIST, against the straightforward version."""
     b, t = scale(64), scale(784)
-    trainer, steps = training(Pictures(t), batch=b, state=32), scale(64)  # a leg of training
+    trainer, steps = training(Pictures(t), batch=b, state_size=32), scale(64)  # one interval
     contenders: dict[str, Callable] = {"ours": Stepper(trainer, steps)}
     for name, fold in PLAIN.items():
         step, state = training_step(trainer, fold), trainer.start()
@@ -139,7 +139,7 @@ def _layer(cell: Cell, x: np.ndarray) -> Callable:
 def growth(scale: Scale) -> Iterator[Measurement]:
     """Time and, on Linux, memory of a training step as sequences grow."""
     lengths = [scale(t) for t in (1_000, 3_000, 10_000, 30_000)]
-    trainers = {t: training(CopyFirstDiscrete(t), batch=64, state=4) for t in lengths}
+    trainers = {t: training(CopyFirstDiscrete(t), batch=64, state_size=4) for t in lengths}
     steps = {str(t): Stepper(trainer, 2) for t, trainer in trainers.items()}
     seconds = {int(t): s / 2 for t, s in by_turns(steps, scale).items()}
     shortest = lengths[0]
@@ -160,7 +160,7 @@ def growth(scale: Scale) -> Iterator[Measurement]:
 def deep_stack(scale: Scale) -> Iterator[Measurement]:
     """A training step of a deep stack, against its matrix products at this machine's speed."""
     b, t, n, steps = scale(16), scale(1024), scale(2048), 4
-    trainer = training(Pictures(t, Pooling.MEAN), batch=b, state=32, blocks=3)
+    trainer = training(Pictures(t, Pooling.MEAN), batch=b, state_size=32, blocks=3)
     state = trainer.start()
     constants = (trainer.frozen, state.step, trainer.train_split, trainer.encoding)
     arrays, rest = eqx.partition((state.params, *constants), eqx.is_array)
@@ -187,7 +187,7 @@ def deep_stack(scale: Scale) -> Iterator[Measurement]:
 
 def streaming(scale: Scale) -> Iterator[Measurement]:
     """A step of a stream of one sequence, against an empty compiled call."""
-    model = training(Pictures(), batch=2, state=32).experiment.build()
+    model = training(Pictures(), batch=2, state_size=32).experiment.build()
     step = eqx.filter_jit(lambda model, x, memory: model.step(x, memory))
     empty = jax.jit(lambda x: x)
     memory, x = model.initial_state(), jnp.ones((1,))
@@ -217,7 +217,7 @@ def loading(scale: Scale) -> Iterator[Measurement]:
     for name in list(TASKS)[:: scale.shrink]:
         what = f"a batch of {name}"
         try:
-            trainer = training(TASKS[name](), batch=64, state=4)
+            trainer = training(TASKS[name](), batch=64, state_size=4)
         except PersistorError as error:
             yield Measurement("h", what, None, "ms", "a training step", None, f"not here: {error}")
             continue

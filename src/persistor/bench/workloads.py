@@ -55,9 +55,9 @@ class Pictures(Task):
         return Pixels(pixels.astype(jnp.uint8), jax.random.randint(two, (256,), 0, 10, jnp.int32))
 
 
-def training(task: Task, *, batch: int, state: int, blocks: int = 1) -> Trainer:
+def training(task: Task, *, batch: int, state_size: int, blocks: int = 1) -> Trainer:
     """The compiled pieces of training a CMRU model of the paper's width on a task."""
-    model = ModelSpec(("cmru",), state_size=state, blocks=blocks)
+    model = ModelSpec(("cmru",), state_size=state_size, blocks=blocks)
     return Trainer(Experiment(task, model, TrainingSpec(batch=batch)))
 
 
@@ -65,11 +65,11 @@ class Stepper:
     """Trains for some more steps at each call."""
 
     def __init__(self, trainer: Trainer, steps: int):
-        self.trainer, self.steps, self.state = trainer, steps, trainer.start()
+        self.trainer, self.steps, self.checkpoint = trainer, steps, trainer.start()
 
     def __call__(self) -> None:
         """Advance."""
-        self.state, _ = self.trainer.advance(self.state, self.steps)
+        self.checkpoint, _ = self.trainer.advance(self.checkpoint, self.steps)
 
 
 def matmul_flops(jaxpr: Any) -> int:

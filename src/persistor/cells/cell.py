@@ -99,7 +99,7 @@ class Cell(eqx.Module):
         """All states over a sequence (only the last if not `every`), and the last one.
 
         With a `key`, in training, the inputs are disturbed as a circuit would disturb them. What
-        computes is the engine in force: see `persistor.kernels.engine`.
+        computes is the chosen engine: see `persistor.kernels.engine`.
         """
         projections = inputs.linear(self.project)
         return self.states_of(

@@ -228,7 +228,7 @@ class Compare:
             self.json,
             empty=bool(self.names),
             architecture=chosen_architecture(self.architecture, self.set),
-            origins=self.provenance,
+            provenance=self.provenance,
         )
         return 0
 
@@ -340,11 +340,11 @@ def show_comparisons(
     seeds: int | None = None,
     empty: bool = True,
     architecture: Any = None,
-    origins: bool = False,
+    provenance: bool = False,
 ) -> None:
     """Print tables beside the paper's, and name the runs that cannot be trusted."""
     from persistor.model import PAPER
-    from persistor.reproduction.comparison import FORMATS, compare, provenance
+    from persistor.reproduction.comparison import FORMATS, compare, origins
     from persistor.reproduction.outcomes import find_outcomes
 
     outcomes, problems = find_outcomes(folder)
@@ -355,20 +355,20 @@ def show_comparisons(
     ]
     shown = [c for c in compared if empty or any(entry.values for entry in c.entries)]
     if as_json:
-        extra = [{"provenance": provenance(c)} if origins else {} for c in shown]
+        extra = [{"provenance": origins(c)} if provenance else {} for c in shown]
         tables = [{**c.to_json(), **more} for c, more in zip(shown, extra, strict=True)]
         print(json.dumps({"tables": tables}))
     else:
         texts = [
-            FORMATS[format](c) + (_origins(provenance(c), format) if origins else "") for c in shown
+            FORMATS[format](c) + (_below(origins(c), format) if provenance else "") for c in shown
         ]
         print("\n\n".join(texts) or f"no run in {folder} belongs to a table of the paper")
     for problem in problems:
         print(problem, file=sys.stderr)
 
 
-def _origins(origins: dict[str, dict[str, str]], format: str) -> str:
+def _below(table: dict[str, dict[str, str]], format: str) -> str:
     """Lines to print below a table, one for each value, that say where it comes from."""
     start = {"text": "\n  ", "markdown": "\n- ", "latex": "\n% "}[format]
-    lines = [f"{label}: {origin}" for label, runs in origins.items() for origin in runs.values()]
+    lines = [f"{label}: {origin}" for label, runs in table.items() for origin in runs.values()]
     return ("\n" if format == "markdown" else "") + "".join(start + line for line in lines)

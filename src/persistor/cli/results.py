@@ -131,7 +131,7 @@ class ResultsShow:
         if self.name in printed and not self.curve:
             print(json.dumps(printed[self.name], indent=2))
             return 0
-        record = find_run(archive, self.name)
+        record = record_named(archive, self.name)
         if self.curve:
             print(record.curve, end="")
         else:
@@ -192,7 +192,7 @@ def existing(folder: Path) -> Archive:
     return Archive(folder)
 
 
-def find_run(archive: Archive, name: str) -> Record:
+def record_named(archive: Archive, name: str) -> Record:
     """The run with this name, or the only run whose name contains it."""
     records, _ = archive.read()
     matching = [record for record in records if name in record.name]

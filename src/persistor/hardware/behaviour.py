@@ -58,8 +58,8 @@ def run_cells(
 
     `noise` is the standard deviation of the noise that is added to every input current, nA.
     """
-    batch, steps, _ = currents.shape
-    ends = jnp.full((batch,), steps, jnp.int32) if lengths is None else lengths
+    batch, length, _ = currents.shape
+    ends = jnp.full((batch,), length, jnp.int32) if lengths is None else lengths
 
     def one_chip(args):
         upper, lower, output, key = args
@@ -72,8 +72,8 @@ def run_cells(
             up = jnp.where((t < ends)[:, None], moved, up)
             return up, up
 
-        times = jnp.arange(steps, dtype=jnp.int32)
-        inputs = (times, jnp.moveaxis(currents, 1, 0), jax.random.split(key, steps))
+        times = jnp.arange(length, dtype=jnp.int32)
+        inputs = (times, jnp.moveaxis(currents, 1, 0), jax.random.split(key, length))
         _, ups = jax.lax.scan(step, jnp.zeros(currents.shape[::2], bool), inputs)
         return jnp.where(jnp.moveaxis(ups, 0, 1), output[None, None, :], 0.0)
 

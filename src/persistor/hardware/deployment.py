@@ -96,6 +96,6 @@ def _decode(model: Backbone, batch: Batch, states: Float[Array, "b t d"]) -> Flo
 
 def inside(batch: Batch) -> Bool[np.ndarray, "b t"]:
     """Whether a step belongs to its sequence."""
-    size, steps = batch.inputs.batch[0], batch.inputs.length
-    ends = np.full(size, steps) if batch.lengths is None else np.asarray(batch.lengths)
-    return np.arange(steps)[None, :] < ends[:, None]
+    size, length = batch.inputs.batch[0], batch.inputs.length
+    ends = np.full(size, length) if batch.lengths is None else np.asarray(batch.lengths)
+    return np.arange(length)[None, :] < ends[:, None]

@@ -123,12 +123,12 @@ def verify(
 ) -> Agreement:
     """Simulate the layer on a batch and compare every state of every unit at every step."""
     currents = deployment.currents(batch)
-    size, steps, units = currents.shape
+    size, length, units = currents.shape
     job = layer_job(deployment, batch, bench, period, weights)
     traces = bench.run(job)
-    moments = (np.arange(size * (steps + 1)) + 1) * period - RAMP / 10
+    moments = (np.arange(size * (length + 1)) + 1) * period - RAMP / 10
     outputs = NANO * np.stack([traces.at(f"i(v_out{k})", moments) for k in range(units)], -1)
-    outputs = outputs.reshape(size, steps + 1, units)[:, 1:]
+    outputs = outputs.reshape(size, length + 1, units)[:, 1:]
     ups = outputs > deployment.layer.cell.scale / 2
     model = deployment.layer.ups(deployment.states(batch))
     counted = np.repeat(inside(batch)[..., None], units, axis=-1)

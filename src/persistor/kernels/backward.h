@@ -9,12 +9,12 @@ namespace persistor {
 // Cotangents as JAX has them: of a complex number, dL/dreal - i dL/dimaginary.
 struct Cotangents {
   const float* checkpoints;       // from the forward pass
-  const float* states = nullptr;  // (groups, batch, steps, units), or null
+  const float* states = nullptr;  // (groups, batch, length, units), or null
   const float* last;              // (groups, batch, units)
 };
 
 struct Gradients {
-  float* dense = nullptr;  // (groups, batch, steps, p), or null
+  float* dense = nullptr;  // (groups, batch, length, p), or null
   float *rows = nullptr, *offsets = nullptr, *gain = nullptr, *shift = nullptr;  // with groups
   float* parameters;       // (groups, q, units)
   float* first;            // (groups, batch, units)
@@ -55,23 +55,23 @@ class Sum {
 struct Sums {
   Sum rows, offsets, shift, parameters;
   // The derivative of the gain at each step, one number a block of units: by sequence, or with a
-  // table by part and value. Few values meet each (value, position), so they are added at the end.
+  // lookup by part and value. Few values meet each (value, position), so they are added at the end.
   std::vector<float> gain;
   int64_t gain_rows;  // of a group
 
   template <class Cell>
   static Sums of(const Inputs& in, const Division& by, const Gradients& out) {
     const int64_t p = Cell::projections * in.units;
-    const int64_t rows = by.table ? by.parts * in.values : in.batch;
+    const int64_t rows = by.lookup ? by.parts * in.values : in.batch;
     return {Sum(out.rows, in.values * p, in.groups, by.parts),
-            Sum(out.offsets, in.steps * p, in.groups, by.parts),
+            Sum(out.offsets, in.length * p, in.groups, by.parts),
             Sum(out.shift, p, in.groups, by.parts),
             Sum(out.parameters, Cell::parameters * in.units, in.groups, by.parts),
-            std::vector<float>(out.gain ? by.blocks * in.groups * rows * in.steps : 0),
+            std::vector<float>(out.gain ? by.blocks * in.groups * rows * in.length : 0),
             rows};
   }
   float* gain_of(const Inputs& in, int64_t block, int64_t group, int64_t row) {
-    return gain.data() + ((block * in.groups + group) * gain_rows + row) * in.steps;
+    return gain.data() + ((block * in.groups + group) * gain_rows + row) * in.length;
   }
 };
 
@@ -91,19 +91,19 @@ class Backward : Unroller<Cell> {
         doffsets_(sums.offsets.of(share_)), dshift_(sums.shift.of(share_)),
         dparameters_(sums.parameters.of(share_)), g_(S), incoming_(S), da_(in.chunk * S),
         dd_(in.chunk * S), dp_(in.chunk * J), dq_(Q),
-        dtable_(this->table_.size()) {
+        dlookup_(this->lookup_.size()) {
     clear(drows_, in_.values);
-    clear(doffsets_, in_.steps);
+    clear(doffsets_, in_.length);
     clear(dshift_, 1);
   }
 
   void open(int64_t t0, int64_t n) {
-    if (!by_.table) return;
-    this->fill_table(t0, n);
-    std::fill(dtable_.begin(), dtable_.end(), 0.0f);
+    if (!by_.lookup) return;
+    this->fill_lookup(t0, n);
+    std::fill(dlookup_.begin(), dlookup_.end(), 0.0f);
   }
   void close(int64_t t0, int64_t n) {
-    if (by_.table) empty_table(t0, n);
+    if (by_.lookup) empty_lookup(t0, n);
   }
   void finish() const {
     for (int j = 0; j < Q; ++j) add_lanes(dq_.lanes(j), dparameters_ + j * in_.units + share_.unit);
@@ -131,8 +131,8 @@ class Backward : Unroller<Cell> {
     unroll_backwards(strip, t0, n);
     this->store(g_[0], strip, carry, units, -1.0f);
     this->mask(strip, t0, n, da_, dd_, 0.0f);
-    if (by_.table) {
-      add_to_table(strip, n);
+    if (by_.lookup) {
+      add_to_lookup(strip, n);
     } else {
       gradient(strip, n);
       scatter(strip, t0, n, false);
@@ -145,7 +145,7 @@ class Backward : Unroller<Cell> {
   Sums& sums_;
   float *drows_, *doffsets_, *dshift_, *dparameters_;
   Rows g_, incoming_, da_, dd_, dp_, dq_;
-  std::vector<float> dtable_;
+  std::vector<float> dlookup_;
 
   void clear(float* sum, int64_t rows) const {
     if (!sum) return;
@@ -171,7 +171,7 @@ class Backward : Unroller<Cell> {
           if (Cell::keeps) a_[i][v] = kept;
           for (int part = 0; part < S; ++part) h_[(i + 1) * S + part][v] = h[part];
         });
-    const int64_t at = this->sequence(strip.first) * in_.steps + t0, stride = this->stride();
+    const int64_t at = this->sequence(strip.first) * in_.length + t0, stride = this->stride();
     const float* row = this->dense_row(strip, t0);
     const float* cotangent =
         given_.states ? given_.states + (at * in_.units + share_.unit) * S : nullptr;
@@ -221,8 +221,8 @@ class Backward : Unroller<Cell> {
     }
     for (int64_t i = n - 1; i >= 0; --i) {
       if (given_.states) {
-        const float* from = given_.states + (at * in_.steps + t0 + i) * in_.units * S;
-        this->load(from, in_.steps * in_.units, strip, incoming_[0], -1.0f);
+        const float* from = given_.states + (at * in_.length + t0 + i) * in_.units * S;
+        this->load(from, in_.length * in_.units, strip, incoming_[0], -1.0f);
         for (int part = 0; part < S; ++part) {
           for (int v = 0; v < N; ++v) g[v][part] += incoming_[part][v];
         }
@@ -287,7 +287,7 @@ class Backward : Unroller<Cell> {
           const int64_t unit = j * in_.units + share_.unit;
           const float* x = dp_.lanes(i * J + j) + s * w;
           if (in_.dense) {
-            copy(x, w, out_.dense + (at * in_.steps + t) * stride + unit);
+            copy(x, w, out_.dense + (at * in_.length + t) * stride + unit);
             continue;
           }
           float* drow = drows_ + value * stride + unit;
@@ -323,16 +323,16 @@ class Backward : Unroller<Cell> {
 
   void clear_dense(const Strip& strip, int64_t t0, int64_t n) const {
     for (int64_t s = 0; s < strip.count; ++s) {
-      const int64_t at = this->sequence(strip.first + s) * in_.steps + t0;
+      const int64_t at = this->sequence(strip.first + s) * in_.length + t0;
       clear(out_.dense + at * this->stride(), n);
     }
   }
 
-  void add_to_table(const Strip& strip, int64_t n) {
+  void add_to_lookup(const Strip& strip, int64_t n) {
     with_width(strip.width, [&](auto w) {
       for (int64_t s = 0; s < strip.count; ++s) {
         const int32_t* ids = this->ids_.data() + s * n;
-        float* to = dtable_.data();
+        float* to = dlookup_.data();
         for (int64_t i = 0; i < n; ++i, to += in_.values * 2 * S * w) {
           for (int part = 0; part < S; ++part) {
             float* decay = to + (ids[i] * 2 * S + part) * w;
@@ -350,7 +350,7 @@ class Backward : Unroller<Cell> {
   }
 
   // The gates' gradients, once per value and position.
-  void empty_table(int64_t t0, int64_t n) {
+  void empty_lookup(int64_t t0, int64_t n) {
     for (int64_t value = 0; value < in_.values;) {
       const Strip strip(value, in_.values, share_.width, by_);
       const int64_t w = strip.width;
@@ -360,7 +360,7 @@ class Backward : Unroller<Cell> {
           fill(dd_.lanes(i * S + part), kLanes, 0.0f);
         }
         for (int64_t s = 0; s < strip.count; ++s) {
-          const float* from = this->entry(dtable_, i, value + s);
+          const float* from = this->entry(dlookup_, i, value + s);
           for (int part = 0; part < S; ++part) {
             copy(from + part * w, w, da_.lanes(i * S + part) + s * w);
             copy(from + (S + part) * w, w, dd_.lanes(i * S + part) + s * w);
@@ -378,19 +378,19 @@ class Backward : Unroller<Cell> {
 // The gain's derivative, for the positions of one slice.
 inline void add_up_gain(const Inputs& in, const Division& by, Sums& sums, float* out,
                         int64_t slice, int64_t slices) {
-  const int64_t begin = in.steps * slice / slices, end = in.steps * (slice + 1) / slices;
+  const int64_t begin = in.length * slice / slices, end = in.length * (slice + 1) / slices;
   for (int64_t group = 0; group < in.groups; ++group) {
-    float* to = out + group * in.values * in.steps;
+    float* to = out + group * in.values * in.length;
     for (int64_t value = 0; value < in.values; ++value) {
-      std::fill(to + value * in.steps + begin, to + value * in.steps + end, 0.0f);
+      std::fill(to + value * in.length + begin, to + value * in.length + end, 0.0f);
     }
     for (int64_t block = 0; block < by.blocks; ++block) {
       for (int64_t row = 0; row < sums.gain_rows; ++row) {
         const float* from = sums.gain_of(in, block, group, row);
-        const int32_t* ids = in.ids + (group * in.batch + row) * in.steps;
+        const int32_t* ids = in.ids + (group * in.batch + row) * in.length;
         for (int64_t t = begin; t < end; ++t) {
-          const int64_t value = by.table ? row % in.values : ids[t];
-          to[value * in.steps + t] += from[t];
+          const int64_t value = by.lookup ? row % in.values : ids[t];
+          to[value * in.length + t] += from[t];
         }
       }
     }

@@ -91,10 +91,13 @@ class Tasks {
   std::condition_variable all_done_;
 };
 
+std::atomic<int64_t> xla_threads{0};  // as the last call found them
+
 // Runs tasks on XLA's threads and on the calling one; PERSISTOR_THREADS sets a limit.
 Runner runner(ffi::ThreadPool& pool) {
   return [&pool](int64_t count, const std::function<void(int64_t)>& task) {
     int64_t threads = std::max<int64_t>(1, pool.num_threads());
+    xla_threads = threads;
     if (const char* limit = std::getenv("PERSISTOR_THREADS")) {
       threads = std::min<int64_t>(threads, std::max(1, std::atoi(limit)));
     }

@@ -1,9 +1,9 @@
 """Native computations that JAX can differentiate in every way, `jit` and `vmap`.
 
-A kernel has a native gradient for reverse mode and nothing for forward mode; its plain twin has
+A kernel has a native gradient for reverse mode and nothing for forward mode; plain JAX has
 both. So the derivative of a kernel is a linear map, from tangents of operands to tangents of
-results, that is applied by the twin and transposed by the native gradient: `jax.grad` runs native
-code alone, `jax.jvp` runs the twin, and second derivatives are those of the twin.
+results, that is applied by plain JAX and transposed by the native gradient: `jax.grad` runs native
+code alone, `jax.jvp` runs plain JAX, and so do second derivatives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Arrays = tuple[Operand, ...]
 
 
 class Kernel(abc.ABC):
-    """A native computation on arrays, its gradient, and its twin in plain JAX. It holds no arrays.
+    """A native computation on arrays, its gradient, and the same in plain JAX. It holds no arrays.
 
     Integer and boolean operands have no gradient.
     """
@@ -63,7 +63,7 @@ def _run_and_keep(kernel: Kernel, *operands: Operand) -> tuple[Arrays, Arrays]:
 
 @functools.partial(_run_and_keep.defjvp, symbolic_zeros=True)
 def _(kernel: Kernel, operands: Arrays, tangents):
-    """Nobody differentiates what is kept: second derivatives are the twin's."""
+    """Nobody differentiates what is kept: second derivatives are those of plain JAX."""
     results, kept = _run_and_keep(kernel, *operands)
     of_results = _tangents(kernel, operands, results, kept, tangents)
     return (results, kept), (of_results, tuple(map(jnp.zeros_like, kept)))
@@ -76,7 +76,7 @@ def _pull(kernel: Kernel, operands: Arrays, kept: Arrays, cotangents: Arrays) ->
 
 @functools.partial(_pull.defjvp, symbolic_zeros=True)
 def _(kernel: Kernel, primals, tangents):
-    """The second derivative: that of the twin's gradient."""
+    """The second derivative: that of the gradient in plain JAX."""
     operands, kept, cotangents = primals
     count = len(operands)
 
@@ -124,7 +124,7 @@ class Slope:
     moving: tuple[bool, ...]  # which of the operands have a tangent
 
     def apply(self, fixed: Arrays, tangents: Arrays) -> Arrays:
-        """Tangents of the results, by the twin."""
+        """Tangents of the results, by plain JAX."""
         operands, tangents_ = fixed[: len(self.moving)], iter(tangents)
         every = [next(tangents_) if moves else _ZERO for moves in self.moving]
         return _directional(self.kernel.plain, operands, every)
@@ -171,7 +171,7 @@ def _(*_, shapes, **__):
 
 
 def _derivative_of_slope(primals, tangents, *, count: int, **parameters):
-    """Linear in its tangents; in all else as the twin."""
+    """Linear in its tangents; in all else as plain JAX."""
     call = functools.partial(_slope.bind, count=count, **parameters)
     results = call(*primals)
     if all(map(_is_zero, tangents[:count])):

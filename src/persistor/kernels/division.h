@@ -26,7 +26,7 @@ struct Division {
   int64_t together;         // blocks that one task takes by turns
   int64_t parts, per_part;  // of the sequences of a group
   int64_t count;            // sequences side by side in a strip
-  bool table;               // gates once per value and position
+  bool lookup;              // gates once per value and position
 
   explicit Division(const Inputs& in) {
     blocks = (in.units + kLanes - 1) / kLanes;
@@ -36,8 +36,8 @@ struct Division {
     parts = std::min(kParts, std::max<int64_t>(1, in.batch / 8));
     if (in.dense) parts = std::min(2 * kParts, (in.batch + count - 1) / count);
     const int64_t worthwhile = in.ids ? in.batch / (2 * in.values) : 0;
-    table = worthwhile > 1;
-    if (table) parts = std::min(parts, worthwhile);
+    lookup = worthwhile > 1;
+    if (lookup) parts = std::min(parts, worthwhile);
     per_part = (in.batch + parts - 1) / parts;
     together = in.dense && in.groups * parts >= kParts ? blocks : 1;
   }
@@ -57,7 +57,7 @@ struct Share {
         width(std::min(by.width, in.units - unit)) {}
 };
 
-// Neighbours side by side in the lanes: `count` sequences (or values, for a table), `width` units.
+// Neighbours side by side in the lanes: `count` sequences (or values, for a lookup), `width` units.
 struct Strip {
   int64_t first, count, width, vectors;
 

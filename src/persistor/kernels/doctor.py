@@ -20,12 +20,18 @@ def examine() -> dict[str, str | int]:
         "engine": engine,
         "reason": reason,
         "kernels": proven(),
+        "compiled": compiled(),
         "backend": jax.default_backend(),
         "cores": processors(),
         "machine": f"{platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
-        **{package: version(package) for package in PACKAGES},
+        **versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages that a number depends on."""
+    return {package: version(package) for package in PACKAGES}
 
 
 def engine_here() -> tuple[str, str]:
@@ -36,6 +42,14 @@ def engine_here() -> tuple[str, str]:
     if library.variant is None:
         return "sequential", f"{library.reason}; install a compiler, then persistor again"
     return f"native ({library.variant})", library.reason
+
+
+def compiled() -> str:
+    """Which variant of the kernels is loaded, and the jaxlib that it was compiled with."""
+    library = kernels.library()
+    if library.variant is None:
+        return f"none: {library.reason}"
+    return f"{library.variant}, with jaxlib {library.jaxlib}"
 
 
 def proven() -> str:

@@ -27,12 +27,12 @@ def engine(name: str) -> AbstractContextManager[None]:
 
 
 def chosen() -> str:
-    """The name of the engine in force."""
+    """The name of the chosen engine."""
     return _CHOICE.value
 
 
 def plain() -> str:
-    """The engine of plain JAX that is in force, or that stands in for `native` here."""
+    """The engine of plain JAX that is chosen, or that stands in for `native` here."""
     if chosen() in ("sequential", "parallel"):
         return chosen()
     return "sequential" if jax.default_backend() == "cpu" else "parallel"

@@ -8,7 +8,7 @@ namespace persistor {
 
 // Complex arrays have real and imaginary parts by turns.
 struct Outputs {
-  float* states = nullptr;       // (groups, batch, steps, units), or null
+  float* states = nullptr;       // (groups, batch, length, units), or null
   float* last;                   // (groups, batch, units)
   float* checkpoints = nullptr;  // (groups, batch, chunks, units): states before each; or null
 };
@@ -27,7 +27,7 @@ class Forward : Unroller<Cell> {
       : Base(in, by, task, turn), first_(first), out_(out) {}
 
   void open(int64_t t0, int64_t n) {
-    if (by_.table) this->fill_table(t0, n);
+    if (by_.lookup) this->fill_lookup(t0, n);
   }
   void close(int64_t, int64_t) {}
 
@@ -41,7 +41,7 @@ class Forward : Unroller<Cell> {
       this->store(h_[0], strip, out_.checkpoints + (at * chunks + c) * units * S, chunks * units);
     }
     if (this->is_plain(strip) && out_.states) {
-      float* to = out_.states + ((at * in_.steps + t0) * units + share_.unit) * S;
+      float* to = out_.states + ((at * in_.length + t0) * units + share_.unit) * S;
       with_vectors(strip.vectors, [&](auto vectors) {
         this->template unroll_plain<vectors>(
             strip, t0, n, [&](int64_t i, int v, V, const V* h) PERSISTOR_LAMBDA {
@@ -56,8 +56,8 @@ class Forward : Unroller<Cell> {
     this->unroll(strip, n);
     if (out_.states) {
       for (int64_t i = 0; i < n; ++i) {
-        float* to = out_.states + (at * in_.steps + t0 + i) * units * S;
-        this->store(h_[(i + 1) * S], strip, to, in_.steps * units);
+        float* to = out_.states + (at * in_.length + t0 + i) * units * S;
+        this->store(h_[(i + 1) * S], strip, to, in_.length * units);
       }
     }
     this->store(h_[n * S], strip, last, units);

@@ -17,19 +17,19 @@ struct Shared {
 // gradients are summed. Step t of a sequence is dense[t], or gain[id, t] * (rows[id] + offsets[t])
 // + shift.
 struct Inputs {
-  int64_t groups, batch, steps, units, values, chunk;
-  const float* dense = nullptr;      // (groups, batch, steps, p), or null
-  Shared rows, offsets, gain, shift; // (values, p), (steps, p), (values, steps), (p)
+  int64_t groups, batch, length, units, values, chunk;
+  const float* dense = nullptr;      // (groups, batch, length, p), or null
+  Shared rows, offsets, gain, shift; // (values, p), (length, p), (values, length), (p)
   Shared parameters;                 // (q, units)
-  const int32_t* ids = nullptr;      // (groups, batch, steps) where there are rows
+  const int32_t* ids = nullptr;      // (groups, batch, length) where there are rows
   const int32_t* lengths = nullptr;  // (groups, batch), or null
-  const bool* resets = nullptr;      // (groups, batch, steps), or null
+  const bool* resets = nullptr;      // (groups, batch, length), or null
 
-  int64_t chunks() const { return (steps + chunk - 1) / chunk; }
+  int64_t chunks() const { return (length + chunk - 1) / chunk; }
   bool ids_in_range() const {
     if (!ids) return true;
     bool inside = true;
-    for (int64_t i = 0; i < groups * batch * steps; ++i) {
+    for (int64_t i = 0; i < groups * batch * length; ++i) {
       inside &= static_cast<uint32_t>(ids[i]) < static_cast<uint64_t>(values);
     }
     return inside;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import version
@@ -19,11 +20,25 @@ from persistor.kernels.proof import KERNELS, prove
 
 @dataclass(frozen=True)
 class Library:
-    """Which variant of the kernels is loaded, if any, why, and which kernels were proven."""
+    """Which variant of the kernels is loaded, if any, why, and which kernels were proven.
+
+    `jaxlib` is the version whose headers they were compiled with, `xla_threads` how many threads
+    XLA lends them.
+    """
 
     variant: str | None
     reason: str
     proven: tuple[str, ...] = ()
+    jaxlib: str | None = None
+    xla_threads: int | None = None
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads the kernels use: XLA's, or as many as PERSISTOR_THREADS allows."""
+        limit = os.environ.get("PERSISTOR_THREADS", "")
+        if self.xla_threads is None or not limit.isdecimal():
+            return self.xla_threads
+        return min(self.xla_threads, max(1, int(limit)))
 
 
 def library() -> Library:
@@ -51,7 +66,9 @@ def load(folder: Path) -> Library:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         jaxlib = version("jaxlib")
         return Library(None, f"the compiled kernels fail with jaxlib {jaxlib}: {first_line}")
-    return Library(variant, reason, KERNELS)
+    chosen.compiled_with.restype = ctypes.c_char_p
+    jaxlib, threads = chosen.compiled_with().decode(), chosen.threads_of_xla()
+    return Library(variant, reason, KERNELS, jaxlib, threads)
 
 
 def _register(compiled: ctypes.CDLL) -> None:

@@ -9,9 +9,9 @@ namespace persistor {
 namespace {
 
 // `halves` is how many times as wide as `shape.width` the parameters are.
-Batched rows(const Floats& table, const Floats& parameters, int64_t halves, Check& check) {
-  const auto given = table.dimensions(), shared = parameters.dimensions();
-  check(present(table) && given.size() >= 2 && shared.size() + 1 == given.size(), "wrong ranks");
+Batched rows(const Floats& matrix, const Floats& parameters, int64_t halves, Check& check) {
+  const auto given = matrix.dimensions(), shared = parameters.dimensions();
+  check(present(matrix) && given.size() >= 2 && shared.size() + 1 == given.size(), "wrong ranks");
   if (check.failed()) return {};
   const int64_t rank = shared.size(), width = given[rank];
   check(std::equal(shared.begin(), shared.begin() + rank - 1, given.begin()), "wrong groups");

@@ -1,6 +1,6 @@
 """The layer norm and the gated linear unit, each in one pass over memory, and their gradients.
 
-They run natively where the engine in force says so and it can be, and else as plain JAX.
+They run natively where the chosen engine says so and it can be, and else as plain JAX.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _rows(x: Float[Array, "*s m"]) -> Float[Array, "n m"]:
 
 
 def _of_rows(kernel: Kernel, *operands: Operand) -> Arrays:
-    """The results of the kernel or of its twin."""
+    """The results of the kernel or of plain JAX."""
     if runs_natively(lambda: refusal(*operands)):
         return run(kernel, *operands)
     return kernel.plain(*operands)

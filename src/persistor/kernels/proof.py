@@ -18,7 +18,7 @@ STEPS, UNITS, ROWS = 5, 3, 2
 TOLERANCE = 1e-3
 
 
-class Recurrence(NamedTuple):
+class Unrolling(NamedTuple):
     """How many projections and parameters a unit has, and the sums of the results."""
 
     projections: int
@@ -38,25 +38,25 @@ class Layer(NamedTuple):
 
 
 RECURRENCES = {
-    "cmru": Recurrence(2, 2, 0.04966, 0.51655),
-    "alpha_cmru": Recurrence(3, 1, 0.03951, 11.81107),
-    "positive_cmru": Recurrence(1, 3, 3.58511, -23.62861),
-    "ladder": Recurrence(1, 2, -1.43259, -2.61622),
-    "mingru": Recurrence(2, 0, -0.56582, 1.75291),
-    "lru": Recurrence(2, 3, -2.91976, -203.99906, np.complex64),
+    "cmru": Unrolling(2, 2, 0.04966, 0.51655),
+    "alpha_cmru": Unrolling(3, 1, 0.03951, 11.81107),
+    "positive_cmru": Unrolling(1, 3, 3.58511, -23.62861),
+    "ladder": Unrolling(1, 2, -1.43259, -2.61622),
+    "mingru": Unrolling(2, 0, -0.56582, 1.75291),
+    "lru": Unrolling(2, 3, -2.91976, -203.99906, np.complex64),
 }
 LAYERS = {
     "norm": Layer(UNITS, 2, 1.56857, 0.31178),
     "glu": Layer(2 * UNITS, 1, 1.27401, -1.91123),
 }
 KERNELS = (*RECURRENCES, *LAYERS)
-EPSILON = np.float32(1e-6)
+NORM_EPSILON = np.float32(1e-6)
 
 
 def prove() -> None:
     """Call every kernel that is registered; a ValueError says which results are wrong.
 
-    The calls are made in a thread of their own, where JAX traces nothing and has no mesh in force,
+    The calls are made in a thread of their own, where JAX traces nothing and has no mesh,
     for a library is often loaded in the middle of a trace.
     """
     with ThreadPoolExecutor(1) as thread:
@@ -83,7 +83,7 @@ def numbers(start: int, shape: tuple[int, ...], dtype: Any = np.float32) -> np.n
     return (values + (0.5j * values[..., ::-1] if dtype == np.complex64 else 0)).astype(dtype)
 
 
-def operands(kernel: Recurrence) -> dict[str, np.ndarray]:
+def operands(kernel: Unrolling) -> dict[str, np.ndarray]:
     """What a recurrence is given; absent are ids, offsets, gain, shift, lengths and resets."""
     d, dtype = UNITS, kernel.states
     return {
@@ -107,16 +107,16 @@ def _call_all() -> dict[str, Any]:
     for name, kernel in RECURRENCES.items():
         results |= _call_recurrence(name, kernel)
     x, scale, shift, dy = layer_operands(LAYERS["norm"])
-    results["norm_forward"] = _call("norm_forward", [x], x, scale, shift, epsilon=EPSILON)
+    results["norm_forward"] = _call("norm_forward", [x], x, scale, shift, epsilon=NORM_EPSILON)
     like = [x, scale, shift]
-    results["norm_backward"] = _call("norm_backward", like, x, scale, dy, epsilon=EPSILON)
+    results["norm_backward"] = _call("norm_backward", like, x, scale, dy, epsilon=NORM_EPSILON)
     x, bias, dy = layer_operands(LAYERS["glu"])
     results["glu_forward"] = _call("glu_forward", [dy], x, bias)
     results["glu_backward"] = _call("glu_backward", [x, bias], x, bias, dy)
     return results
 
 
-def _call_recurrence(name: str, kernel: Recurrence) -> dict[str, Any]:
+def _call_recurrence(name: str, kernel: Unrolling) -> dict[str, Any]:
     """One recurrence, forward and backward from its checkpoint."""
     given, none = operands(kernel), np.zeros((1, 0), np.float32)
     ids, truths = np.zeros((1, 0), np.int32), np.zeros((1, 0), bool)

@@ -49,20 +49,20 @@ Inputs inputs(const Floats& projections, const Integers& ids, const Floats& offs
   in.groups = lead[0];
   in.batch = lead[1];
   in.units = lead[lead.size() - 1];
-  in.steps = indexed ? ids.dimensions()[2] : given[2];
+  in.length = indexed ? ids.dimensions()[2] : given[2];
   in.values = indexed ? given[1] : 0;
   in.chunk = chunk;
   const int64_t p = Cell::projections * in.units;
   if (indexed) {
     in.rows = shared(projections, {in.values, p}, in.groups, "wrong rows", check);
     in.ids = ids.typed_data();
-    check(has_shape(ids, {in.groups, in.batch, in.steps}), "wrong ids");
+    check(has_shape(ids, {in.groups, in.batch, in.length}), "wrong ids");
   } else {
     in.dense = projections.typed_data();
-    check(has_shape(projections, {in.groups, in.batch, in.steps, p}), "wrong projections");
+    check(has_shape(projections, {in.groups, in.batch, in.length, p}), "wrong projections");
   }
-  in.offsets = shared(offsets, {in.steps, p}, in.groups, "wrong offsets", check);
-  in.gain = shared(gain, {in.values, in.steps}, in.groups, "wrong gain", check);
+  in.offsets = shared(offsets, {in.length, p}, in.groups, "wrong offsets", check);
+  in.gain = shared(gain, {in.values, in.length}, in.groups, "wrong gain", check);
   in.shift = shared(shift, {p}, in.groups, "wrong shift", check);
   check(present(gain) == present(shift) && (!present(gain) || present(offsets)) &&
             (!present(offsets) || indexed),
@@ -76,7 +76,7 @@ Inputs inputs(const Floats& projections, const Integers& ids, const Floats& offs
   }
   if (present(resets)) {
     in.resets = resets.typed_data();
-    check(has_shape(resets, {in.groups, in.batch, in.steps}), "wrong resets");
+    check(has_shape(resets, {in.groups, in.batch, in.length}), "wrong resets");
   }
   if (!check.failed()) check(in.ids_in_range(), "an id is out of range: ids index the rows");
   return in;
@@ -102,7 +102,7 @@ ffi::Error run_forward(ffi::ThreadPool pool, Floats projections, Integers ids, F
   check(is_state<Cell>(*last) && has_shape(*last, {in.groups, in.batch, in.units}),
         "wrong last state");
   check(is_state<Cell>(*states) &&
-            (!present(*states) || has_shape(*states, {in.groups, in.batch, in.steps, in.units})),
+            (!present(*states) || has_shape(*states, {in.groups, in.batch, in.length, in.units})),
         "wrong states");
   check(is_state<Cell>(*checkpoints) &&
             (!present(*checkpoints) ||
@@ -135,14 +135,14 @@ ffi::Error run_backward(ffi::ThreadPool pool, Floats projections, Integers ids, 
   check(has_shape(of_last, {in.groups, in.batch, in.units}), "wrong cotangent of the last state");
   check(is_state<Cell>(of_states) &&
             (!present(of_states) ||
-             has_shape(of_states, {in.groups, in.batch, in.steps, in.units})),
+             has_shape(of_states, {in.groups, in.batch, in.length, in.units})),
         "wrong cotangent of the states");
   check(in.ids ? has_shape(*to_projections, {in.groups, in.values, p})
-               : has_shape(*to_projections, {in.groups, in.batch, in.steps, p}),
+               : has_shape(*to_projections, {in.groups, in.batch, in.length, p}),
         "wrong gradient of the projections");
-  check(!in.offsets.data || has_shape(*to_offsets, {in.groups, in.steps, p}),
+  check(!in.offsets.data || has_shape(*to_offsets, {in.groups, in.length, p}),
         "wrong gradient of the offsets");
-  check(!in.gain.data || (has_shape(*to_gain, {in.groups, in.values, in.steps}) &&
+  check(!in.gain.data || (has_shape(*to_gain, {in.groups, in.values, in.length}) &&
                           has_shape(*to_shift, {in.groups, p})),
         "wrong gradient of gain and shift");
   check(has_shape(*to_parameters, {in.groups, Cell::parameters, in.units}),
@@ -216,6 +216,15 @@ PERSISTOR_KERNEL(positive_cmru, PositiveCmru);
 PERSISTOR_KERNEL(ladder, Ladder);
 PERSISTOR_KERNEL(mingru, MinGru);
 PERSISTOR_KERNEL(lru, Lru);
+
+// The jaxlib whose headers these kernels were compiled with.
+#ifndef PERSISTOR_JAXLIB
+#define PERSISTOR_JAXLIB "unknown"
+#endif
+extern "C" const char* compiled_with() { return PERSISTOR_JAXLIB; }
+
+// How many threads XLA has; 0 before the first call.
+extern "C" int64_t threads_of_xla() { return persistor::xla_threads; }
 
 // Whether this machine runs the variant that is compiled for AVX2 and FMA.
 extern "C" int supports_avx2() {

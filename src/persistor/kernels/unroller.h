@@ -18,7 +18,7 @@ class Unroller {
         shift_(in.shift.of(share_.group)), q_(Q), p_(in.chunk * J), a_(in.chunk * S),
         d_(in.chunk * S), h_((in.chunk + 1) * S),
         ids_(in.ids ? in.chunk * by.count : 0), gains_(gain_ ? in.chunk * by.count : 0),
-        table_(by.table ? in.chunk * in.values * 2 * S * share_.width : 0) {
+        lookup_(by.lookup ? in.chunk * in.values * 2 * S * share_.width : 0) {
     const float* q = in.parameters.of(share_.group);
     for (int j = 0; j < Q; ++j) {
       for (int64_t s = 0; s < by.count; ++s) {
@@ -35,7 +35,7 @@ class Unroller {
   Rows q_, p_, a_, d_, h_;    // parameters; projections, decays, drives, states of a chunk
   std::vector<int32_t> ids_;  // of a strip and chunk, by sequence and step; their gains
   std::vector<float> gains_;
-  std::vector<float> table_;  // decays and drives by position, value, kind
+  std::vector<float> lookup_;  // decays and drives by position, value, kind
 
   int64_t strips() const { return (share_.end - share_.begin + by_.count - 1) / by_.count; }
   Strip strip(int64_t s) const {
@@ -44,7 +44,7 @@ class Unroller {
   int64_t stride() const { return J * in_.units; }
   int64_t sequence(int64_t s) const { return share_.group * in_.batch + s; }
   int64_t length(int64_t s) const {
-    return in_.lengths ? std::clamp<int64_t>(in_.lengths[sequence(s)], 0, in_.steps) : in_.steps;
+    return in_.lengths ? std::clamp<int64_t>(in_.lengths[sequence(s)], 0, in_.length) : in_.length;
   }
   bool any_before_end(const Strip& strip, int64_t t0) const {
     for (int64_t s = 0; s < strip.count; ++s) {
@@ -52,8 +52,8 @@ class Unroller {
     }
     return false;
   }
-  float* entry(std::vector<float>& table, int64_t i, int64_t value) const {
-    return table.data() + (i * in_.values + value) * 2 * S * share_.width;
+  float* entry(std::vector<float>& lookup, int64_t i, int64_t value) const {
+    return lookup.data() + (i * in_.values + value) * 2 * S * share_.width;
   }
 
   // A state array (.., units) of a strip's sequences, each `step` units after the other, into
@@ -109,11 +109,11 @@ class Unroller {
       if (values) {
         std::fill_n(ids, n, static_cast<int32_t>(strip.first + s));
       } else {
-        std::copy_n(in_.ids + sequence(strip.first + s) * in_.steps + t0, n, ids);
+        std::copy_n(in_.ids + sequence(strip.first + s) * in_.length + t0, n, ids);
       }
       if (!gain_) continue;
       float* gains = gains_.data() + s * n;
-      for (int64_t i = 0; i < n; ++i) gains[i] = gain_[ids[i] * in_.steps + t0 + i];
+      for (int64_t i = 0; i < n; ++i) gains[i] = gain_[ids[i] * in_.length + t0 + i];
     }
   }
 
@@ -128,7 +128,7 @@ class Unroller {
       const int64_t t = t0 + i;
       for (int64_t s = 0; s < strip.count; ++s) {
         const float* row =
-            in_.dense ? in_.dense + (sequence(strip.first + s) * in_.steps + t) * stride()
+            in_.dense ? in_.dense + (sequence(strip.first + s) * in_.length + t) * stride()
                       : rows_ + ids_[s * n + i] * stride();
         for (int j = 0; j < J; ++j) {
           const int64_t at = j * in_.units + share_.unit;
@@ -172,8 +172,8 @@ class Unroller {
     }
   }
 
-  // The table of decays and drives for steps t0 to t0 + n.
-  void fill_table(int64_t t0, int64_t n) {
+  // The lookup of decays and drives for steps t0 to t0 + n.
+  void fill_lookup(int64_t t0, int64_t n) {
     for (int64_t value = 0; value < in_.values;) {
       const Strip strip(value, in_.values, share_.width, by_);
       fetch(strip, t0, n, true);
@@ -181,7 +181,7 @@ class Unroller {
       const int64_t w = strip.width;
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t s = 0; s < strip.count; ++s) {
-          float* to = entry(table_, i, value + s);
+          float* to = entry(lookup_, i, value + s);
           for (int part = 0; part < S; ++part) {
             copy(a_.lanes(i * S + part) + s * w, w, to + part * w);
             copy(d_.lanes(i * S + part) + s * w, w, to + (S + part) * w);
@@ -194,12 +194,12 @@ class Unroller {
 
   // Decays and drives of a strip: looked up or computed, then masked by lengths and resets.
   void transitions(const Strip& strip, int64_t t0, int64_t n) {
-    if (by_.table) {
+    if (by_.lookup) {
       look_up(strip, t0, n, false);
       with_width(strip.width, [&](auto w) {
         for (int64_t s = 0; s < strip.count; ++s) {
           const int32_t* ids = ids_.data() + s * n;
-          const float* from = table_.data();
+          const float* from = lookup_.data();
           for (int64_t i = 0; i < n; ++i, from += in_.values * 2 * S * w) {
             for (int part = 0; part < S; ++part) {
               const float* decay = from + (ids[i] * 2 * S + part) * w;
@@ -226,7 +226,7 @@ class Unroller {
       for (int64_t i = 0; i < n; ++i) {
         const bool beyond = t0 + i >= end;
         const bool reset =
-            in_.resets && in_.resets[sequence(strip.first + s) * in_.steps + t0 + i];
+            in_.resets && in_.resets[sequence(strip.first + s) * in_.length + t0 + i];
         if (!beyond && !reset) continue;
         for (int part = 0; part < S; ++part) {
           const float value = beyond && part == 0 ? retain : 0.0f;
@@ -269,7 +269,7 @@ class Unroller {
     }
   }
   const float* dense_row(const Strip& strip, int64_t t) const {
-    return in_.dense + (sequence(strip.first) * in_.steps + t) * stride() + share_.unit;
+    return in_.dense + (sequence(strip.first) * in_.length + t) * stride() + share_.unit;
   }
   PERSISTOR_INLINE void get_projections(const float* row, int v, V* p) const {
     for (int j = 0; j < J; ++j) p[j] = get<V>(row + j * in_.units + v * kWidth);
@@ -306,7 +306,7 @@ void run_task(const Inputs& in, std::vector<Worker>& blocks) {
   const auto each_chunk = [&](auto&& visit) {
     for (int64_t i = 0; i < chunks; ++i) {
       const int64_t c = Worker::backwards ? chunks - 1 - i : i;
-      visit(c, c * in.chunk, std::min(in.chunk, in.steps - c * in.chunk));
+      visit(c, c * in.chunk, std::min(in.chunk, in.length - c * in.chunk));
     }
   };
   if (in.dense) {

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from persistor._tools.errors import PersistorError, unknown
 from persistor._tools.options import Option, Value, check_all
 from persistor.cells import CELLS
-from persistor.nn.layers import EPSILON, LinearStart, MLPGate
+from persistor.nn.layers import NORM_EPSILON, LinearStart, MLPGate
 from persistor.nn.positions import BASE
 
 SHOWN = 3  # points of an architecture in the name of a run, at most
@@ -43,7 +43,7 @@ class Architecture:
 
     norm: Literal["after", "first"] = "after"
     gate: Literal["after", "before"] = "after"
-    norm_epsilon: float = EPSILON
+    norm_epsilon: float = NORM_EPSILON
     encoding: int | None = None
     base: float = BASE
     position_scale: float = 1.0

@@ -147,16 +147,16 @@ class Backbone(eqx.Module):
         """The positional encoding of the first `length` steps, compacted once for many calls."""
         return compact_encoding(length, self.encoding_width, self.architecture.base)
 
-    def _encoding_from(self, start: Int[Array, "..."], steps: int) -> Encoding:
+    def _encoding_from(self, start: Int[Array, "..."], length: int) -> Encoding:
         """The positional encoding of some steps from a position, which may be traced."""
         if not self.encoding_width:
-            return Encoding(jnp.zeros((steps, 0)))
+            return Encoding(jnp.zeros((length, 0)))
         if start.ndim:
             raise PersistorError(
                 "these sequences stopped at different positions, but a model with positions can "
                 "only continue from one; leave lengths out, or train with encoding 0"
             )
-        positions = jnp.arange(steps, dtype=jnp.int32) + start
+        positions = jnp.arange(length, dtype=jnp.int32) + start
         return Encoding(sinusoid(positions, self.encoding_width, self.architecture.base))
 
     def initial_state(self, batch: tuple[int, ...] = ()) -> Memory:
@@ -228,10 +228,10 @@ class Backbone(eqx.Module):
         y: Float[Array, "*b t m"] | Float[Array, "*b 1 m"],
         memory: Memory,
         lengths: Int[Array, "*b"] | None,
-        steps: int,
+        length: int,
     ) -> tuple[Float[Array, "*b m"] | Float[Array, "*b t m"], Float[Array, "*b m"], Array]:
         """What the decoder reads, the running total, and the position after these steps."""
-        count = jnp.asarray(steps if lengths is None else lengths, memory.position.dtype)
+        count = jnp.asarray(length if lengths is None else lengths, memory.position.dtype)
         position = memory.position + count
         if self.pooling is Pooling.LAST:
             return y[..., -1, :], memory.total, position

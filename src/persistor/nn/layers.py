@@ -12,7 +12,7 @@ from persistor import kernels
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Key
 
-EPSILON = 1e-6  # of the layer norm, unless it is given another
+NORM_EPSILON = 1e-6  # of the layer norm, unless it is given another
 MLPGate = Literal["sigmoid", "silu"]
 LinearStart = Literal["lecun", "uniform"]
 
@@ -86,7 +86,7 @@ class LayerNorm(eqx.Module):
     shift: Float[Array, " m"]
     epsilon: float = eqx.field(static=True)
 
-    def __init__(self, width: int, epsilon: float = EPSILON):
+    def __init__(self, width: int, epsilon: float = NORM_EPSILON):
         self.epsilon = epsilon
         self.scale = jnp.ones(width)
         self.shift = jnp.zeros(width)

@@ -35,9 +35,9 @@ class Encoding(eqx.Module):
         """The number of steps."""
         return self.codes.shape[0]
 
-    def head(self, steps: int) -> Encoding:
+    def head(self, length: int) -> Encoding:
         """PE of the first steps."""
-        return Encoding(self.codes[:steps], self.basis)
+        return Encoding(self.codes[:length], self.basis)
 
     def astype(self, dtype: jnp.dtype) -> Encoding:
         """The same in another precision."""

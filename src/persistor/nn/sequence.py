@@ -73,9 +73,9 @@ class Dense(eqx.Module):
         """Add `codes[t] @ mix` to step t."""
         return Dense(self.values + _over_batch(codes @ mix, self.batch))
 
-    def head(self, steps: int) -> Dense:
+    def head(self, length: int) -> Dense:
         """The first steps."""
-        return Dense(self.values[..., :steps, :])
+        return Dense(self.values[..., :length, :])
 
     def last(self, lengths: Int[Array, "*b"] | None) -> Dense:
         """The last step of each sequence, as a sequence of one step."""
@@ -170,9 +170,9 @@ class Indexed(eqx.Module):
         of_positions = ((codes @ (mix @ mix.T)) * codes).sum(-1)[None, :] / rows.shape[-1]
         angles = rows @ mix.T
 
-        def gain(values: slice, steps: slice) -> Float[Array, "k s"]:
-            of_both = angles[values] @ codes[steps].T / rows.shape[-1]
-            variance = of_rows[values] + of_positions[:, steps] + 2 * of_both
+        def gain(values: slice, times: slice) -> Float[Array, "k s"]:
+            of_both = angles[values] @ codes[times].T / rows.shape[-1]
+            variance = of_rows[values] + of_positions[:, times] + 2 * of_both
             return jax.lax.rsqrt(jnp.maximum(variance, 0.0) + layer.epsilon)
 
         rest = gain(slice(0, 1), slice(own, None)) if self.rest else None
@@ -186,11 +186,11 @@ class Indexed(eqx.Module):
             raise ValueError("this sequence has its positions already")
         return self._with(self.rows, Positions(codes, mix))
 
-    def head(self, steps: int) -> Indexed:
+    def head(self, length: int) -> Indexed:
         """The first steps, of a sequence that has no positions yet."""
         if self.positions is not None:
             raise ValueError("this sequence has its positions already")
-        return Indexed(self.rows, self.whole().ids[..., :steps])
+        return Indexed(self.rows, self.whole().ids[..., :length])
 
     def whole(self) -> Indexed:
         """The same with the ids of all steps in `ids`."""
@@ -272,9 +272,9 @@ def in_type_of(inputs: Sequence, y: Float[Array, "*s"]) -> Float[Array, "*s"]:
     return y.astype(inputs.dtype) if jnp.issubdtype(inputs.dtype, jnp.floating) else y
 
 
-def inside(lengths: Int[Array, "*b"], steps: int) -> Bool[Array, "*b t"]:
+def inside(lengths: Int[Array, "*b"], length: int) -> Bool[Array, "*b t"]:
     """Which steps belong to their sequence; the others are padding."""
-    index = jnp.arange(steps, dtype=lengths.dtype)
+    index = jnp.arange(length, dtype=lengths.dtype)
     return index.reshape((1,) * lengths.ndim + index.shape) < lengths[..., None]
 
 

@@ -46,7 +46,7 @@ BUDGETS: dict[str, Budget] = {
 }
 
 # Your own data: the steps are those of the paper's audio tasks, or of its texts.
-OWN_DATA: dict[str, Budget] = {
+FOR_OWN_DATA: dict[str, Budget] = {
     "own-arrays": Budget(35_000, 32, 1),
     "own-sounds": Budget(35_000, 32, 1),
     "own-text": Budget(100_000, 256, 1),
@@ -63,4 +63,4 @@ def published(name: str) -> Budget | None:
 
 def budget(name: str) -> Budget:
     """The budget for a task with this name: the paper's, else our choice."""
-    return published(name) or OWN_DATA.get(name, UNKNOWN)
+    return published(name) or FOR_OWN_DATA.get(name, UNKNOWN)

@@ -35,7 +35,7 @@ class Row:
     cells: tuple[str, ...]
     epsilon: float | None  # None if no cell has one, or if it is annealed
     anneal: bool
-    state: int
+    state_size: int
     blocks: int
     length: int | None  # None if the task has one length
     published: Published | None  # None if the paper gives no number
@@ -47,7 +47,7 @@ class Row:
             "task": self.task,
             "cell": ",".join(self.cells),
             "epsilon": "anneal" if self.anneal else epsilon,
-            "state": str(self.state),
+            "state": str(self.state_size),
             "blocks": str(self.blocks),
             "length": "" if self.length is None else str(self.length),
         }
@@ -168,7 +168,7 @@ def _row(line: dict[str, str], scale: int) -> Row:
         cells=tuple(line["cell"].split(",")),
         epsilon=float(epsilon) if epsilon not in ("", "anneal") else None,
         anneal=epsilon == "anneal",
-        state=int(line["state"]),
+        state_size=int(line["state"]),
         blocks=int(line["blocks"]),
         length=int(line["length"]) if line["length"] else None,
         published=Published(*numbers) if numbers else None,

@@ -139,7 +139,7 @@ def _panel(ax: Axes, panel: Panel, comparison: Comparison) -> None:
         _series(ax, x, [_full(e) for e in of_cell], cell, comparison.table.scale, paper=False)
     if panel.log:
         ax.set_yscale("log")
-        limit = quantisation_limit(entries[0].row.state)
+        limit = quantisation_limit(entries[0].row.state_size)
         if limit > 1e-4:
             ax.axhline(limit, color="0.4", linestyle=":", linewidth=1)
             end = {"color": "0.4", "fontsize": 7, "va": "top", "ha": "right"}
@@ -211,15 +211,15 @@ def _fixed_points(_: Sequence[Outcome]) -> Figure:
 
 def _gradient_flow(_: Sequence[Outcome]) -> Figure:
     """|dh_T / dh_t| of untrained cells on noise, averaged over units (section "Gradient Flow")."""
-    width, state, steps = 16, 64, 200
+    width, state_size, length = 16, 64, 200
     key, data = jax.random.split(jax.random.key(0))
-    inputs = jax.random.normal(data, (steps, width))
+    inputs = jax.random.normal(data, (length, width))
     figure = Figure(figsize=(4.6, 3.2), layout="constrained")
     ax = figure.subplots()
     persistent = [
         (
             f"CMRU, ε = {epsilon:g}",
-            CMRU(width, state, epsilon=epsilon, key=key),
+            CMRU(width, state_size, epsilon=epsilon, key=key),
             STYLES["cmru"],
             line,
         )
@@ -227,7 +227,7 @@ def _gradient_flow(_: Sequence[Outcome]) -> Figure:
     ]
     make: dict[str, Any] = dict(CELLS)
     fading = [
-        (STYLES[name][0], make[name](width, state, key=key), STYLES[name], "-")
+        (STYLES[name][0], make[name](width, state_size, key=key), STYLES[name], "-")
         for name in ("lru", "mingru")
     ]
     for label, cell, (_, colour, _), line in [*persistent, *fading]:

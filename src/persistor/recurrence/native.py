@@ -80,7 +80,7 @@ class Gated(Protocol):
         ...
 
     def gate(self, p: Float[Array, "*s p"], /) -> Transition:
-        """The transition, from projections: what the kernel computes, for its twin."""
+        """The transition, from projections: what the kernel computes, in plain JAX."""
         ...
 
 
@@ -98,7 +98,7 @@ def native_states(
     The same as gating the projections and `unroll`, without the arrays between.
     """
     require()
-    batch, steps, units = projections.batch, projections.length, initial_state.shape[-1]
+    batch, length, units = projections.batch, projections.length, initial_state.shape[-1]
     inputs = _inputs(projections, lengths, resets)
     state = _per_sequence("initial_state", initial_state, batch, (units,), initial_state.dtype)
     leaves, structure = jax.tree.flatten((cell, inputs, state))
@@ -106,7 +106,7 @@ def native_states(
     others = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
     states, last = run(Recurrence(structure, others, every), *operands)
     last = last.reshape((*batch, units))
-    return states.reshape((*batch, steps, units)) if every else last[..., None, :], last
+    return states.reshape((*batch, length, units)) if every else last[..., None, :], last
 
 
 def _inputs(
@@ -115,11 +115,11 @@ def _inputs(
     resets: Bool[Array, "*b t"] | None,
 ) -> Operands:
     """What a kernel reads of the inputs; the parameters are still absent."""
-    batch, steps = projections.batch, projections.length
+    batch, length = projections.batch, projections.length
     ids = offsets = gain = shift = None
     if isinstance(projections, Dense):
         p, values = projections.values.shape[-1], 0
-        given = _per_sequence("projections", projections.values, batch, (steps, p))
+        given = _per_sequence("projections", projections.values, batch, (length, p))
     else:
         values, p = projections.rows.shape
         given, ids = _shared("rows", projections.rows, (values, p)), projections.ids
@@ -129,13 +129,13 @@ def _inputs(
                 gain, shift = positions.gain, positions.shift
     return Operands(
         given,
-        _per_sequence("ids", ids, batch, (steps,), jnp.int32),
-        _shared("offsets", offsets, (steps, p)),
-        _shared("gain", gain, (values, steps)),
+        _per_sequence("ids", ids, batch, (length,), jnp.int32),
+        _shared("offsets", offsets, (length, p)),
+        _shared("gain", gain, (values, length)),
         _shared("shift", shift, (p,)),
         _absent(jnp.float32),
         _per_sequence("lengths", lengths, batch, (), jnp.int32),
-        _per_sequence("resets", resets, batch, (steps,), jnp.bool_),
+        _per_sequence("resets", resets, batch, (length,), jnp.bool_),
     )
 
 
@@ -222,13 +222,13 @@ def _forward(kernel: str, every: bool, checkpoints: bool):
 
     @custom_vmap
     def call(operands: Operands, initial_state: Array) -> tuple[Array, ...]:
-        (groups, batch, units), steps = initial_state.shape, operands.length
-        chunk = _chunk(steps)
+        (groups, batch, units), length = initial_state.shape, operands.length
+        chunk = _chunk(length)
         absent = (groups, 0)
         shapes = (
-            (groups, batch, steps, units) if every else absent,
+            (groups, batch, length, units) if every else absent,
             initial_state.shape,
-            (groups, batch, -(-steps // chunk), units) if checkpoints else absent,
+            (groups, batch, -(-length // chunk), units) if checkpoints else absent,
         )
         results = tuple(jax.ShapeDtypeStruct(shape, initial_state.dtype) for shape in shapes)
         return tuple(
@@ -287,9 +287,9 @@ def _backward(kernel: str):
     return call
 
 
-def _chunk(steps: int) -> int:
+def _chunk(length: int) -> int:
     """Steps from one checkpoint to the next: about the square root, so memory grows as slowly."""
-    return min(max(math.isqrt(steps - 1) + 1, SHORTEST_CHUNK), LONGEST_CHUNK, steps)
+    return min(max(math.isqrt(length - 1) + 1, SHORTEST_CHUNK), LONGEST_CHUNK, length)
 
 
 def _absent(dtype) -> Array:

@@ -46,11 +46,11 @@ def parallel(
 
 def composed(transitions: Transition) -> Transition:
     """All transitions of a sequence, in order, as one: neighbours in pairs until one is left."""
-    while (steps := jax.tree.leaves(transitions)[0].shape[-2]) > 1:
-        even = steps - steps % 2
+    while (length := jax.tree.leaves(transitions)[0].shape[-2]) > 1:
+        even = length - length % 2
         earlier, later, alone = (
             jax.tree.map(lambda a, part=part: a[..., part, :], transitions)
-            for part in (slice(0, even, 2), slice(1, even, 2), slice(even, steps))
+            for part in (slice(0, even, 2), slice(1, even, 2), slice(even, length))
         )
         transitions = jax.tree.map(
             lambda a, b: jnp.concatenate([a, b], axis=-2), earlier.then(later), alone
@@ -80,7 +80,7 @@ def unroll(
     if resets is not None:
         transitions = transitions.reset_where(resets[..., None])
     if lengths is not None:
-        steps = jax.tree.leaves(transitions)[0].shape[-2]
-        transitions = transitions.keep_where(inside(lengths, steps)[..., None])
+        length = jax.tree.leaves(transitions)[0].shape[-2]
+        transitions = transitions.keep_where(inside(lengths, length)[..., None])
     states = ENGINES[plain()](transitions, initial_state)
     return states, states[..., -1, :]

@@ -16,7 +16,7 @@ from persistor.paper.tables import SEEDS, Published, Row, Table
 from persistor.reproduction.outcomes import Outcome, at_full_budget
 from persistor.reproduction.plan import experiment_of
 from persistor.tasks import TASKS
-from persistor.training.provenance import describe
+from persistor.training.provenance import in_words
 
 FEWEST_TESTED = 2_000  # examples in the smallest test set on which a model may only guess
 GOOD = ("inside", "at chance", "better")  # verdicts that are no worse than the paper
@@ -75,7 +75,7 @@ class Comparison:
         )
         return abs(value - chance) <= 3 * spread / sqrt(FEWEST_TESTED)
 
-    def chance(self, entry: Entry) -> float | None:
+    def coincidence(self, entry: Entry) -> float | None:
         """If all our seeds are outside the paper's range: how often that would happen by chance.
 
         If our n seeds and the paper's 5 came from one distribution, every order of them would be
@@ -117,10 +117,10 @@ class Comparison:
 
     def _judged(self, entry: Entry) -> str:
         """The verdict, and how often it would happen by chance."""
-        verdict, chance = self.verdict(entry), self.chance(entry)
-        if chance is None or verdict == "at chance" or entry.budget != 1:
+        verdict, odds = self.verdict(entry), self.coincidence(entry)
+        if odds is None or verdict == "at chance" or entry.budget != 1:
             return verdict
-        return f"{verdict} (1 in {1 / chance:.0f})"
+        return f"{verdict} (1 in {1 / odds:.0f})"
 
     def _numbers(self, numbers: Published | None, count: int) -> str:
         if numbers is None:
@@ -152,7 +152,7 @@ class Comparison:
                     "ours": entry.ours and entry.ours._asdict(),
                     "paper": entry.row.published and entry.row.published._asdict(),
                     "verdict": self.verdict(entry) or None,
-                    "chance": self.chance(entry),
+                    "chance": self.coincidence(entry),
                 }
                 for entry in self.entries
             ],
@@ -219,11 +219,11 @@ def _entry(
     )
 
 
-def provenance(comparison: Comparison) -> dict[str, dict[str, str]]:
+def origins(comparison: Comparison) -> dict[str, dict[str, str]]:
     """The provenance of every measured value of a table, by entry and by run."""
     return {
         comparison.table.label(entry.row): {
-            outcome.experiment.name: describe(outcome.experiment, outcome.record.result)
+            outcome.experiment.name: in_words(outcome.experiment, outcome.record.result)
             for outcome in entry.outcomes
             if outcome.record is not None
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import read_json, write_json, writing
+from persistor._tools.machine import processors
 from persistor.experiment import Experiment
 from persistor.model import PAPER, Architecture
 from persistor.paper import budgets
@@ -41,7 +41,7 @@ def experiment_of(
     return Experiment.of(
         row.task,
         cell=row.cells,
-        state_size=row.state,
+        state_size=row.state_size,
         blocks=row.blocks,
         architecture=architecture,
         length=row.length,
@@ -55,7 +55,7 @@ def experiment_of(
 
 def work_of(row: Row) -> float:
     """Roughly how long a step of a row takes, in units that compare rows of one table."""
-    return float((row.length or 1) * row.blocks * (128 + row.state))
+    return float((row.length or 1) * row.blocks * (128 + row.state_size))
 
 
 def plan(
@@ -136,7 +136,7 @@ def _seconds_per_step(row: Row) -> float:
 
 
 def _machine() -> str:
-    return f"{platform.node()} {platform.machine()} {os.cpu_count()}"
+    return f"{platform.node()} {platform.machine()} {processors()}"
 
 
 def _speeds(folder: Path) -> dict[str, float]:

@@ -58,7 +58,7 @@ def _train(description: dict[str, Any], folder: Path, answer: Any, should_stop: 
     from persistor.training import Run, train
 
     run = Run.create(Experiment.from_json(description), folder)
-    return train(run, watch=lambda leg: answer(step=leg.step), should_stop=should_stop)
+    return train(run, watch=lambda progress: answer(step=progress.step), should_stop=should_stop)
 
 
 if __name__ == "__main__":

@@ -80,11 +80,11 @@ class Ragged(eqx.Module):
 
     def at(self, indices: Int[Array, " b"]) -> Batch:
         """One-hot rows: the encoder's linear map is then a learned embedding."""
-        steps = jnp.arange(self.longest, dtype=jnp.int32)[None, :]
+        times = jnp.arange(self.longest, dtype=jnp.int32)[None, :]
         lengths = self.lengths[indices]
-        places = self.starts[indices][:, None] + steps
+        places = self.starts[indices][:, None] + times
         ids = self.tokens.at[places].get(mode="clip").astype(jnp.int32)
-        ids = jnp.where(steps < lengths[:, None], ids, 0)
+        ids = jnp.where(times < lengths[:, None], ids, 0)
         return Batch(Indexed(jnp.eye(self.kinds), ids), self.targets[indices], lengths)
 
 
@@ -137,8 +137,8 @@ class Windows(eqx.Module):
 
     def at(self, indices: Int[Array, " b"]) -> Batch:
         """Piece i begins at character i * apart."""
-        steps = jnp.arange(self.length + 1, dtype=jnp.int32)[None, :]
-        ids = self.text[indices[:, None] * self.apart + steps].astype(jnp.int32)
+        times = jnp.arange(self.length + 1, dtype=jnp.int32)[None, :]
+        ids = self.text[indices[:, None] * self.apart + times].astype(jnp.int32)
         return Batch(Indexed(jnp.eye(self.kinds), ids[:, :-1]), ids[:, 1:])
 
 

@@ -1,8 +1,8 @@
 """The training loop: the paper's protocol, resumable at any moment.
 
-A run advances in legs of `evaluate_every` steps; each leg is one compiled call. Everything random
-is a function of (seed, step), so it is enough to save a checkpoint at the end of a leg. A run that
-is killed and resumed ends with the same bits as one that was not interrupted.
+A run advances in intervals of `evaluate_every` steps; each is one compiled call. Everything random
+is a function of (seed, step), so it is enough to save a checkpoint at the end of an interval. A run
+that is killed and resumed ends with the same bits as one that was not interrupted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a run reports after every leg."""
+    """What a run reports after every interval."""
 
     step: int
     steps: int
@@ -81,7 +81,7 @@ class Trainer:
         self.trainable = jax.tree.map(eqx.is_inexact_array, model)
         self.blank, self.frozen = eqx.partition(model, self.trainable)
         self.encoding = model.encode_positions(length_of(self.train_split))
-        self.leg = eqx.filter_jit(self._leg, donate="all-except-first")
+        self.interval = eqx.filter_jit(self._interval, donate="all-except-first")
 
     def start(self, step: int = 0) -> Checkpoint:
         """The checkpoint before the first step or, when a search restarts, at a later step.
@@ -113,7 +113,7 @@ class Trainer:
         outputs = predict(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
-    def _leg(self, constants: tuple, checkpoint: Checkpoint):
+    def _interval(self, constants: tuple, checkpoint: Checkpoint):
         """Several steps: the new checkpoint, in the memory of the old, and the mean loss."""
         frozen, split, encoding, steps = constants
 
@@ -132,7 +132,7 @@ class Trainer:
     def advance(self, checkpoint: Checkpoint, steps: int) -> tuple[Checkpoint, float]:
         """Train for some steps: the new checkpoint and the mean loss."""
         count = jnp.asarray(steps, jnp.int32)
-        checkpoint, loss = self.leg(
+        checkpoint, loss = self.interval(
             (self.frozen, self.train_split, self.encoding, count), checkpoint
         )
         return checkpoint, float(loss)
@@ -237,7 +237,7 @@ def _resume(run: Run, trainer: Trainer) -> tuple[Checkpoint, Standing, Stopwatch
 def _judge(
     trainer: Trainer, before: Standing, steps: int, metric: float, seconds: float
 ) -> Standing:
-    """The standing after a leg. An annealed run keeps no weights until epsilon is 0.
+    """The standing after an interval. An annealed run keeps no weights until epsilon is 0.
 
     If two weights are equally good, the later ones are kept: they have trained longer.
     """

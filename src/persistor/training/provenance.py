@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from typing import Any
 
 from persistor import kernels
 from persistor._tools.machine import processor_name, processors
 from persistor.experiment import Experiment, TrainingSpec, cell_name
-from persistor.kernels.doctor import engine_here
+from persistor.kernels.doctor import compiled, engine_here, versions
 from persistor.kernels.engine import chosen
 from persistor.paper.budgets import budget
 from persistor.tasks import KINDS, TASKS, Task
 
-PACKAGES = ("persistor", "jax", "jaxlib")
-THREADS = ("NPROC", "PERSISTOR_THREADS")  # of XLA, and of the native kernels
 MISSING = "not recorded"
 
 
@@ -33,8 +29,8 @@ MISSING = "not recorded"
 class Stopwatch:
     """Seconds by phase, summed over all sittings: a run may be stopped and continued many times.
 
-    The phases are prepare (data and weights), compile (the first leg of a sitting), train, evaluate
-    (validation) and test. Work that was lost because a run was killed is not counted.
+    The phases are prepare (data and weights), compile (the first interval of a sitting), train,
+    evaluate (validation) and test. Work that was lost because a run was killed is not counted.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -66,19 +62,19 @@ def provenance(experiment: Experiment, watch: Stopwatch) -> dict[str, Any]:
     """The provenance to store with a result; the machine is that of the last sitting."""
     library = kernels.library()
     return {
-        "versions": {package: version(package) for package in PACKAGES},
+        "versions": versions(),
         "engine": engine_here()[0] if chosen() == "auto" else chosen(),
-        "kernels": library.variant or f"none: {library.reason}",
+        "kernels": compiled(),
         "processor": processor_name(),
         "processors": processors(),
-        "threads": {name: os.environ.get(name) for name in THREADS},
+        "threads": {"xla": library.xla_threads, "kernels": library.threads},
         "seconds": {name: round(seconds, 3) for name, seconds in watch.seconds.items()},
         "sittings": watch.sittings,
         "command": command(experiment),
     }
 
 
-def describe(experiment: Experiment, result: dict[str, Any]) -> str:
+def in_words(experiment: Experiment, result: dict[str, Any]) -> str:
     """The provenance of a result in one line, as far as an older result recorded it."""
     try:
         facts = _facts(result, result.get("provenance", {}))
@@ -88,18 +84,24 @@ def describe(experiment: Experiment, result: dict[str, Any]) -> str:
 
 
 def _facts(result: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
-    """Versions, engine, processor and seconds, as far as they are known."""
-    versions = recorded.get("versions")
-    packages = ", ".join(f"{k} {v}" for k, v in versions.items()) if versions else None
+    """Versions, engine, kernels, processor, threads and seconds, as far as they are known."""
+    kernels, threads = recorded.get("kernels"), recorded.get("threads")
     facts = {
-        "versions": packages,
+        "versions": _listed(recorded.get("versions")),
         "engine": recorded.get("engine"),
+        "kernels": kernels and f"kernels {kernels}",
         "processor": recorded.get("processor"),
+        "threads": threads and f"threads {_listed(threads)}",
     }
     parts = [fact or f"{name} {MISSING}" for name, fact in facts.items()]
     if not any(facts.values()):
         parts = [f"{', '.join(facts)} {MISSING}"]
     return [*parts, _duration(result, recorded)]
+
+
+def _listed(values: dict[str, Any] | None) -> str | None:
+    """Names and values in a row."""
+    return ", ".join(f"{name} {value}" for name, value in values.items()) if values else None
 
 
 def _duration(result: dict[str, Any], recorded: dict[str, Any]) -> str:
