@@ -1,9 +1,10 @@
-"""Finished runs in a few files: one line for each run, and one zip file of curves for each task.
+"""Finished runs in a few files: one line for each run, and one zip file of curves for each
+family of tasks.
 
 | file | what it holds |
 |---|---|
 | runs.jsonl | one line for each run, sorted by name: experiment, result, extras, and their digest |
-| curves/TASK.zip | the progress.jsonl of every run on a task, as NAME.jsonl |
+| curves/FAMILY.zip | the progress.jsonl of every run, as NAME.jsonl; kws-all is of the family kws |
 | printed.jsonl | what other commands printed with --json: one line for each name and output |
 
 The digest covers a run's line and its curve, so an accidental edit or exchange is noticed.
@@ -80,7 +81,9 @@ class Archive:
         return text
 
     def _curves(self, experiment: Experiment) -> Path:
-        return self.folder / CURVES / f"{experiment.task.name}.zip"
+        """The file of a run's curve: tasks whose names begin with the same word share one."""
+        family = experiment.task.name.partition("-")[0]
+        return self.folder / CURVES / f"{family}.zip"
 
     def add(self, records: Sequence[Record]) -> dict[str, str]:
         """Add runs, all or none. Returns for each: `added`, `updated` or `there already`.
