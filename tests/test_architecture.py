@@ -33,6 +33,7 @@ POINTS = [  # a value other than the paper's for every point
     {"encoding": 0},
     {"base": 100.0},
     {"position_scale": 1e-4},
+    {"places": 8.0},
     {"encoder_bias": False},
     {"empty": "zero"},
     {"encoder_norm": True},
@@ -42,8 +43,16 @@ POINTS = [  # a value other than the paper's for every point
     {"decoder_hidden": "model"},
     {"mlp_gate": "silu"},
     {"readout_bias": 1.0},
+    {"gate_rate": 0.1},
+    {"gate_sleep": 0.1},
 ]
-STARTS = [{"hold": 5.0}, {"thresholds": "constant"}, {"scales": "one"}, {"longest": 100.0}]
+STARTS = [
+    {"hold": 5.0},
+    {"gain": 4.0},
+    {"thresholds": "constant"},
+    {"scales": "one"},
+    {"longest": 100.0},
+]
 READINGS = {
     **ARCHITECTURES,
     **{" ".join(f"{k}={v}" for k, v in c.items()): PAPER.but(c) for c in POINTS},
@@ -186,6 +195,34 @@ def test_starts_of_the_maps_around_a_cell():
     assert float(jnp.abs(biased.blocks[0].readout.bias).max()) > 0.5
     silent = model_of(PAPER.but({"encoder_bias": False}), moved=False)
     assert not jnp.any(silent.encode(Dense(jnp.zeros((1, 1, 2)))).dense())
+
+
+@pytest.mark.parametrize("cell", ["bmru", "cmru", "alpha-cmru"])
+def test_placed_units_listen_at_places_of_their_own_and_never_to_silence(cell):
+    changes = {"norm": "first", "empty": "zero", "norm_epsilon": 1.0, "places": 8.0}
+    start = {"hold": 0.5, "gain": 4.0, "thresholds": "constant"}
+    experiment = Experiment.of("smnist", cell=cell, state_size=5, changes={**changes, **start})
+    model = experiment.build()
+    block, length = model.blocks[0], 400
+    silence = Dense(jnp.zeros((1, length, 1)))
+    noise = Dense(jax.random.uniform(jax.random.key(0), (1, length, 1), minval=0.2))
+    for xs in (silence, noise):
+        us = block.cell_inputs(model.encode(xs), model.encode_positions(length))
+        candidate, threshold = block.cell.parts(us.linear(block.cell.project).dense())[:2]
+        updates = np.abs(candidate) > np.abs(threshold)
+        assert updates.any() == (xs is noise)
+    assert np.ptp(threshold[0, :, 0]) < 1e-5  # the first unit listens alike at all places
+    hears = np.abs(threshold[0]) < 2.0  # a candidate of 2, at some places and not at others
+    assert (hears[:, 1:].mean(0) > 0).all()
+    assert (hears[:, 2:].mean(0) < 0.9).all()
+
+
+def test_places_change_nothing_where_there_is_no_threshold_or_no_place():
+    for cell, encoding in (("lru", None), ("mingru", None), ("cmru", 0)):
+        placed = Experiment.of("parity", cell=cell, encoding=encoding, changes={"places": 8.0})
+        plain = Experiment.of("parity", cell=cell, encoding=encoding)
+        leaves = (jax.tree.leaves(e.build()) for e in (placed, plain))
+        assert all(np.array_equal(a, b) for a, b in zip(*leaves, strict=True))
 
 
 @pytest.mark.parametrize("change", [*POINTS, *STARTS], ids=str)

@@ -79,6 +79,16 @@ def test_results_do_not_bury_the_code():
 SCRIPTS = sorted((ROOT / "research").glob("*.py"))
 SHORT = {
     "parity_search": ["--tries", "1", "--cells", "cmru", "--starts", "poised"],
+    "screening": [
+        "--share",
+        "0.005",
+        "--settings",
+        "events",
+        "--probes",
+        "parity-cmru",
+        "--seeds",
+        "11",
+    ],
 }
 
 
@@ -87,13 +97,17 @@ def test_every_script_has_a_short_call():
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_runs_and_records(path, tmp_path):
+def test_a_script_runs_and_records(path, tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     script = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, path.stem, script)  # where its dataclasses look
     spec.loader.exec_module(script)
     out = tmp_path / "out.jsonl"
+    call = [*SHORT[path.stem], "--out", str(out)]
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        script.main([*SHORT[path.stem], "--out", str(out)])
+        script.main(call)
     (record,) = map(json.loads, out.read_text().splitlines())
-    assert record["tries"] == 1
-    assert record["perfect"] in (0, 1)
+    assert record["perfect"] in (0, 1) if "perfect" in record else 0 <= record["score"] <= 1
+    if path.stem == "screening":  # what has a line is not trained again
+        script.main(call)
+        assert len(out.read_text().splitlines()) == 1

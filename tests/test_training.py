@@ -17,13 +17,18 @@ import optax
 import pytest
 from committed import RESULTS
 
-from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec, train
+from persistor import PAPER, Experiment, ModelSpec, PersistorError, Run, TrainingSpec, train
 from persistor._tools.files import write_atomically
 from persistor.model.file import read_arrays, write_arrays
 from persistor.reproduction.archive import Archive
 from persistor.tasks import CopyFirstClean, CopyFirstDiscrete, Parity
 from persistor.training import Trainer
-from persistor.training.schedule import annealed_epsilon, learning_rate
+from persistor.training.schedule import (
+    annealed_epsilon,
+    gate_rate,
+    learning_rate,
+    what_feeds_gates,
+)
 
 SMALL = ModelSpec(("cmru",), state_size=3, width=16, encoding=16)
 SHORT = TrainingSpec(steps=44, batch=8, evaluate_every=8, valid_batches=2)
@@ -49,6 +54,38 @@ def as_users_have_it():
     """optax relies on JAX's usual promotion."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
+
+
+def moved(changes, steps):
+    """How far the gates and the rest have moved after some steps of 100, and the update of each."""
+    trainer = Trainer(experiment(model=replace_architecture(changes), training=TrainingSpec(100)))
+    begin = trainer.start()
+    before = jax.tree.map(jnp.copy, begin.params)
+    after, _ = trainer.advance(begin, steps)
+    change = jax.tree.map(jnp.subtract, after.params, before)
+    gates = [float(jnp.abs(x).max()) for x in what_feeds_gates(change)]
+    return max(gates), float(jnp.abs(change.decoder.linear.weight).max()), what_feeds_gates(change)
+
+
+def replace_architecture(changes):
+    return ModelSpec(("cmru",), state_size=3, width=16, architecture=PAPER.but(changes))
+
+
+def test_gates_learn_at_a_rate_of_their_own_after_their_sleep():
+    _, _, whole = moved({}, 1)
+    _, _, half = moved({"gate_rate": 0.5}, 1)
+    for a, b in zip(whole, half, strict=True):
+        np.testing.assert_allclose(0.5 * a, b, rtol=1e-5, atol=1e-9)
+    for change in ({"gate_rate": 0.0}, {"gate_sleep": 0.4}):
+        gates, others, _ = moved(change, 40)
+        assert gates == 0
+        assert others > 0
+    assert moved({"gate_sleep": 0.4}, 45)[0] > 0
+    rates = [
+        float(gate_rate(PAPER.but({"gate_sleep": 0.4}), 100, jnp.asarray(s)))
+        for s in (40, 50, 61, 100)
+    ]
+    assert rates == pytest.approx([0, 10 / 21, 1, 1])
 
 
 def test_a_run_is_a_folder(tmp_path):

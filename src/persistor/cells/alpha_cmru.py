@@ -17,7 +17,7 @@ from persistor.cells.epsilon import (
     checked_epsilon,
     update_decay,
 )
-from persistor.cells.hysteresis import HOLD, THRESHOLDS, Thresholds, projection, update_gate
+from persistor.cells.hysteresis import GAIN, HOLD, THRESHOLDS, Thresholds, projection, update_gate
 from persistor.nn.layers import Linear
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import Affine
@@ -41,7 +41,7 @@ class AlphaCMRU(Cell):
     """
 
     kernel: ClassVar[str | None] = "alpha_cmru"
-    options: ClassVar[tuple[Option, ...]] = (EPSILON, LEARN_EPSILON, HOLD, THRESHOLDS, SCALES)
+    options: ClassVar[tuple[Option, ...]] = (EPSILON, LEARN_EPSILON, HOLD, GAIN, THRESHOLDS, SCALES)
     project: Linear  # candidate, threshold, scale
     epsilon: Epsilon
     state_size: int = eqx.field(static=True)
@@ -54,11 +54,14 @@ class AlphaCMRU(Cell):
         epsilon: Epsilon = 1.0,
         learn_epsilon: bool = False,
         hold: float = 0.0,
+        gain: float = 1.0,
         thresholds: Thresholds = "inputs",
         scales: Literal["inputs", "one"] = "inputs",
         key: Key,
     ):
-        project = projection(input_size, state_size, 3, hold=hold, thresholds=thresholds, key=key)
+        project = projection(
+            input_size, state_size, 3, hold=hold, gain=gain, thresholds=thresholds, key=key
+        )
         if SCALES.checked(scales) == "one":
             alpha = slice(2 * state_size, None)
             parts = (project.weight.at[:, alpha].set(0.0), project.bias.at[alpha].set(1.0))  # pyright: ignore[reportOptionalMemberAccess]

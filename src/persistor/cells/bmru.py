@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
-from persistor.cells.hysteresis import HOLD, THRESHOLDS, Thresholds, projection, update_gate
+from persistor.cells.hysteresis import GAIN, HOLD, THRESHOLDS, Thresholds, projection, update_gate
 from persistor.nn.layers import Linear, over
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import Affine
@@ -26,7 +26,7 @@ class BMRU(Cell):
     """
 
     kernel: ClassVar[str | None] = "cmru"
-    options: ClassVar[tuple[Option, ...]] = (HOLD, THRESHOLDS)
+    options: ClassVar[tuple[Option, ...]] = (HOLD, GAIN, THRESHOLDS)
     project: Linear  # candidate, threshold
     scale: Float[Array, " d"]
     state_size: int = eqx.field(static=True)
@@ -37,11 +37,12 @@ class BMRU(Cell):
         state_size: int,
         *,
         hold: float = 0.0,
+        gain: float = 1.0,
         thresholds: Thresholds = "inputs",
         key: Key,
     ):
         self.project = projection(
-            input_size, state_size, 2, hold=hold, thresholds=thresholds, key=key
+            input_size, state_size, 2, hold=hold, gain=gain, thresholds=thresholds, key=key
         )
         self.scale = jnp.ones(state_size)
         self.state_size = state_size

@@ -18,7 +18,7 @@ from persistor.cells.epsilon import (
     checked_epsilon,
     update_decay,
 )
-from persistor.cells.hysteresis import HOLD, THRESHOLDS, Thresholds, projection, update_gate
+from persistor.cells.hysteresis import GAIN, HOLD, THRESHOLDS, Thresholds, projection, update_gate
 from persistor.nn.layers import Linear, over
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import Affine
@@ -35,7 +35,7 @@ class CMRU(Cell):
     """
 
     kernel: ClassVar[str | None] = "cmru"
-    options: ClassVar[tuple[Option, ...]] = (EPSILON, LEARN_EPSILON, HOLD, THRESHOLDS)
+    options: ClassVar[tuple[Option, ...]] = (EPSILON, LEARN_EPSILON, HOLD, GAIN, THRESHOLDS)
     project: Linear  # candidate, threshold
     scale: Float[Array, " d"]
     epsilon: Epsilon
@@ -49,11 +49,12 @@ class CMRU(Cell):
         epsilon: Epsilon = 1.0,
         learn_epsilon: bool = False,
         hold: float = 0.0,
+        gain: float = 1.0,
         thresholds: Thresholds = "inputs",
         key: Key,
     ):
         self.project = projection(
-            input_size, state_size, 2, hold=hold, thresholds=thresholds, key=key
+            input_size, state_size, 2, hold=hold, gain=gain, thresholds=thresholds, key=key
         )
         self.scale = jnp.ones(state_size)
         self.epsilon = checked_epsilon(epsilon, state_size, learn=learn_epsilon)

@@ -22,6 +22,14 @@ HOLD = Option(
     start=True,
     word="hold",
 )
+GAIN = Option(
+    "gain",
+    1.0,
+    "Factor on W_x at the start: how far a candidate is from zero, or from its threshold.",
+    low=0.0,
+    start=True,
+    word="gain",
+)
 THRESHOLDS = Option(
     "thresholds",
     "inputs",
@@ -33,7 +41,14 @@ THRESHOLDS = Option(
 
 
 def projection(
-    input_size: int, state_size: int, parts: int, *, hold: float, thresholds: Thresholds, key: Key
+    input_size: int,
+    state_size: int,
+    parts: int,
+    *,
+    hold: float,
+    gain: float,
+    thresholds: Thresholds,
+    key: Key,
 ) -> Linear:
     """One linear map to candidate, threshold and what else a cell has; b_beta starts at `hold`.
 
@@ -43,7 +58,7 @@ def projection(
     project = Linear(input_size, parts * state_size, key=key)
     of_threshold = slice(state_size, 2 * state_size)
     bias = jnp.zeros(parts * state_size).at[of_threshold].set(HOLD.checked(hold))
-    weight = project.weight
+    weight = project.weight.at[:, :state_size].multiply(GAIN.checked(gain))
     if THRESHOLDS.checked(thresholds) == "constant":
         weight = weight.at[:, of_threshold].set(0.0)
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), project, (weight, bias))

@@ -29,6 +29,7 @@ class Architecture:
     | encoding | width of the positional encoding; None: the model's width; 0: no positions |
     | base | base of the encoding's wavelengths |
     | position_scale | initial factor on the positional weights |
+    | places | how much thresholds differ from place to place at the start (`model.start`) |
     | encoder_bias | whether the encoder has biases; without them, an input of zeros stays zeros |
     | empty | the code of an input of zeros: as `coded`, or `zero` (subtracted from every code) |
     | encoder_norm | whether a norm follows the encoder |
@@ -38,7 +39,12 @@ class Architecture:
     | decoder_hidden | whether `hidden` of the decoder counts `output` widths or `model` widths |
     | mlp_gate | the gate in the MLPs: the `sigmoid` of one half, or its `silu` |
     | readout_bias | initial standard deviation of the biases of the cell's read-out |
+    | gate_rate | learning rate of what feeds the gates, in learning rates |
+    | gate_sleep | share of the steps before what feeds the gates begins to learn |
     | starts | how cells start: their options that are starts, such as `hold` |
+
+    What feeds the gates is the projection inside a cell, the map that adds positions, and the norm
+    before them. After its sleep its rate rises linearly during half as many steps.
     """
 
     norm: Literal["after", "first"] = "after"
@@ -47,6 +53,7 @@ class Architecture:
     encoding: int | None = None
     base: float = BASE
     position_scale: float = 1.0
+    places: float = 0.0
     encoder_bias: bool = True
     empty: Literal["coded", "zero"] = "coded"
     encoder_norm: bool = False
@@ -56,6 +63,8 @@ class Architecture:
     decoder_hidden: Literal["output", "model"] = "output"
     mlp_gate: MLPGate = "sigmoid"
     readout_bias: float = 0.0
+    gate_rate: float = 1.0
+    gate_sleep: float = 0.0
     starts: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self):
@@ -147,8 +156,11 @@ def _points() -> dict[str, Option]:
         "encoding": {"low": 0},
         "base": {"low": 1.0},
         "position_scale": {"low": 0.0},
+        "places": {"low": 0.0},
         "hidden": {"low": 2},
         "readout_bias": {"low": 0.0},
+        "gate_rate": {"low": 0.0},
+        "gate_sleep": {"low": 0.0, "high": 0.5},
     }
     hints = get_type_hints(Architecture)
     return {

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
 from persistor.model.architecture import PAPER, Architecture
+from persistor.model.placed import placed
 from persistor.nn.layers import MLP, LayerNorm, Linear, over
 from persistor.nn.pooling import Mean
 from persistor.nn.positions import AddPosition, Encoding
@@ -53,8 +54,8 @@ class Block(eqx.Module):
         scale, epsilon = architecture.position_scale, architecture.norm_epsilon
         self.norm = LayerNorm(width, epsilon)
         start = architecture.linear
-        self.position = AddPosition(width, encoding, scale=scale, start=start, key=position)
-        self.cell = cell
+        added = AddPosition(width, encoding, scale=scale, start=start, key=position)
+        self.position, self.cell = placed(added, cell, architecture.places, key=position)
         self.readout = _readout(cell.state_size, width, architecture, key=readout)
         self.readout_norm = LayerNorm(width, epsilon)
         self.output_gate = Linear(width, width, start=start, key=gate)

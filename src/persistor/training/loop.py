@@ -29,7 +29,13 @@ from persistor.tasks import Split
 from persistor.training.evaluation import evaluate, length_of, predict, sampled_indices, scores_at
 from persistor.training.provenance import Stopwatch, provenance
 from persistor.training.run import Run, runs_folder
-from persistor.training.schedule import annealed_epsilon, learning_rate, optimiser
+from persistor.training.schedule import (
+    annealed_epsilon,
+    gate_rate,
+    learning_rate,
+    optimiser,
+    what_feeds_gates,
+)
 
 SAVE_EVERY = 20.0  # seconds
 
@@ -113,6 +119,14 @@ class Trainer:
         outputs = predict(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
+    def _paced(self, updates: Any, step: Int[Array, ""]) -> Any:
+        """Updates of the parameters, at the rates that the architecture sets for the gates."""
+        architecture = self.experiment.model.architecture
+        if architecture.gate_rate == 1 and not architecture.gate_sleep:
+            return updates
+        factor = gate_rate(architecture, self.spec.steps, step)
+        return eqx.tree_at(what_feeds_gates, updates, replace_fn=lambda u: factor * u)
+
     def _interval(self, constants: tuple, checkpoint: Checkpoint):
         """Several steps: the new checkpoint, in the memory of the old, and the mean loss."""
         frozen, split, encoding, steps = constants
@@ -123,6 +137,7 @@ class Trainer:
                 checkpoint.params, frozen, checkpoint.step, split, encoding
             )
             updates, opt = self.optimiser.update(grads, checkpoint.optimiser, checkpoint.params)  # pyright: ignore[reportArgumentType]
+            updates = self._paced(updates, checkpoint.step)
             params = optax.apply_updates(checkpoint.params, updates)  # pyright: ignore[reportArgumentType]
             return Checkpoint(params, opt, checkpoint.step + 1), total + loss  # pyright: ignore[reportArgumentType]
 

@@ -1,12 +1,16 @@
-"""What changes during a run: the learning rate, and epsilon if it is annealed."""
+"""What changes during a run: the learning rates, and epsilon if it is annealed."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import optax
 
 from persistor.arrays import Array, Float, Int
 from persistor.experiment import TrainingSpec
+from persistor.model import Architecture
 
 ANNEAL_HOLD = 0.05  # appendix "Training with epsilon Annealing": 1 for the first 5%,
 ANNEAL_DECAY = 0.70  # linear to 0 over the next 70%, 0 for the last 25%
@@ -32,3 +36,20 @@ def optimiser(spec: TrainingSpec) -> optax.GradientTransformation:
         optax.clip_by_global_norm(spec.clip),
         optax.adamw(learning_rate(spec), b1=0.9, b2=0.99, eps=1e-8, weight_decay=spec.weight_decay),
     )
+
+
+def gate_rate(architecture: Architecture, steps: int, step: Int[Array, ""]) -> Float[Array, ""]:
+    """The factor on the learning rate of what feeds the gates, at a step of a run."""
+    asleep = architecture.gate_sleep * steps
+    awake = (
+        jnp.clip((jnp.asarray(step, jnp.float32) - asleep) / (0.5 * asleep + 1.0), 0.0, 1.0)
+        if asleep
+        else 1.0
+    )
+    return jnp.asarray(architecture.gate_rate * awake, jnp.float32)
+
+
+def what_feeds_gates(model: Any) -> list[Any]:
+    """The parameters of a backbone, or what stands for them, between inputs and gates."""
+    before = [(block.norm, block.position, block.cell.project) for block in model.blocks]
+    return jax.tree.leaves(before)
