@@ -185,7 +185,7 @@ def test_help_comes_at_once():
 
 ALLOCATE = """if True:
     import resource, sys
-    from persistor._tools.allocator import keep_freed_memory
+    from persistor._tools.machine import keep_freed_memory
     if sys.argv[1] == "keep" and not keep_freed_memory():
         sys.exit(3)
     def faults():

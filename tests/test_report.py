@@ -1,5 +1,9 @@
-"""The report page: whole, without network, and its playground computes what the library does."""
+"""The report page: whole, without network, and its playground computes what the library does.
 
+And the pieces of the demo, on untrained runs; the whole of it is `make demo`.
+"""
+
+import dataclasses
 import json
 import re
 import shutil
@@ -16,6 +20,9 @@ import pytest
 from on_this_machine import in_browser, opened
 
 from persistor import BMRU, CMRU, LRU, MinGRU
+from persistor._tools.progress import Watcher
+from persistor.experiment import TrainingSpec
+from persistor.report import demo
 from persistor.report.page import page
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -110,3 +117,29 @@ def test_the_page_opens_in_a_browser_without_errors(written, tmp_path):
     assert 'data-ready="BMRU 1.000, CMRU 2.000' in document
     assert document.count("<polyline") >= 5
     assert document.count('class="range"') >= 2
+
+
+@pytest.fixture(autouse=True)
+def as_users_have_it():
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def test_the_demo_trains_compares_and_draws(tmp_path):
+    short = TrainingSpec(steps=2, batch=4, valid_batches=1)
+    small = [
+        (
+            name,
+            dataclasses.replace(
+                e, training=short, model=dataclasses.replace(e.model, width=8, encoding=8)
+            ),
+            published,
+        )
+        for name, e, published in demo.experiments()
+    ]
+    said = []
+    rows = demo.run_demo(tmp_path, Watcher, said.append, small)
+    assert len(rows) == len(said) == 6
+    assert "100.00% [100.00%; 100.00%]" in said[0]
+    for name in demo.PICTURES:
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

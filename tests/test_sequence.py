@@ -1,12 +1,21 @@
-"""Dense and Indexed, with or without a shared rest, are ways to write the same sequence."""
+"""Dense and Indexed, with or without a shared rest, are ways to write the same sequence.
 
+Sequences of many lengths come in batches of similar ones, and no step is computed beyond them.
+"""
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from persistor.cells import CELLS
+from persistor.model import Backbone, Pooling
 from persistor.nn.layers import LayerNorm, Linear
 from persistor.nn.sequence import Dense, Indexed
+from persistor.tasks.task import Bucketed
+from persistor.tasks.text import BUCKETS, Ragged
+from persistor.training.evaluation import evaluate, predict, sampled_indices
 
 VALUES, STEPS, WIDTH, ENCODING = 5, 11, 6, 4
 
@@ -97,3 +106,89 @@ def test_positions_are_added_once(key):
     table, mix = jnp.ones((4, 2)), jnp.ones((2, 3))
     with pytest.raises(ValueError, match="already"):
         xs.add_positions(table, mix).add_positions(table, mix)
+
+
+KINDS, LONGEST = 5, 40
+
+
+class Mean:
+    """The first output, so that evaluation is a mean of predictions."""
+
+    metric, higher_is_better, perfect = "mean", True, None
+
+    def score(self, outputs, targets):
+        return outputs[:, 0]
+
+    loss = score
+
+
+def ragged(count=23, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 60, count)
+    starts = np.cumsum([0, *lengths[:-1]])
+    tokens = rng.integers(0, KINDS, lengths.sum()).astype(np.uint8)
+    return Ragged.of(tokens, starts, lengths, np.arange(count), kinds=KINDS, longest=LONGEST)
+
+
+@pytest.fixture
+def model(key):
+    cell = CELLS["cmru"](8, 4, key=key)
+    return Backbone(KINDS, 3, (cell,), width=8, pooling=Pooling.MEAN, key=key)
+
+
+def test_sequences_are_numbered_by_length_and_nothing_is_lost():
+    split = ragged()
+    assert isinstance(split, Bucketed)
+    assert np.all(np.diff(split.lengths) >= 0)
+    assert int(split.lengths.max()) == LONGEST
+    assert sorted(np.asarray(split.targets)) == list(range(split.size))
+    assert [b.begin for b in split.buckets[1:]] == [b.end for b in split.buckets[:-1]]
+    assert (split.buckets[0].begin, split.buckets[-1].end) == (0, split.size)
+    for bucket in split.buckets:
+        assert int(split.lengths[bucket.begin : bucket.end].max()) == bucket.length
+
+
+@pytest.mark.parametrize("count", [1, 2, BUCKETS])
+def test_a_small_split_has_buckets_that_are_not_empty(count):
+    assert all(b.begin < b.end for b in ragged(count).buckets)
+
+
+def test_what_is_cut_off_is_padding(model):
+    split, encoding = ragged(), model.encode_positions(LONGEST)
+
+    @eqx.filter_jit
+    def both(model, indices):
+        """Outputs and gradients, cut off and whole."""
+        batch = split.at(indices)
+
+        def whole(model):
+            return model(batch.inputs, lengths=batch.lengths, encoding=encoding)[0]
+
+        def cut(model):
+            return predict(model, split, batch, encoding)
+
+        gradient = eqx.filter_grad(lambda model, f: jnp.sin(f(model)).sum())
+        return [(f(model), gradient(model, f)) for f in (cut, whole)]
+
+    for bucket in split.buckets:
+        indices = jnp.linspace(bucket.begin, bucket.end - 1, 4).astype(jnp.int32)
+        one, two = map(jax.tree.leaves, both(model, indices))
+        for a, b in zip(one, two, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+def test_a_batch_is_of_one_bucket_and_every_example_is_as_likely_as_another():
+    split = ragged()
+    drawn = np.asarray(sampled_indices(jax.random.key(0), split, (4000, 8)))
+    ends = [bucket.end for bucket in split.buckets]
+    buckets = np.searchsorted(ends, drawn, side="right")
+    assert np.all(buckets == buckets[:, :1])
+    share = np.bincount(drawn.ravel(), minlength=split.size) / drawn.size
+    np.testing.assert_allclose(share, 1 / split.size, rtol=0.15)
+
+
+def test_a_whole_split_is_evaluated_as_if_it_were_padded(model):
+    split = ragged()
+    batch = split.at(jnp.arange(split.size, dtype=jnp.int32))
+    whole, _ = model(batch.inputs, lengths=batch.lengths)
+    assert evaluate(model, split, Mean(), batch=8) == pytest.approx(float(whole[:, 0].mean()), 1e-4)

@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 import tyro
 
-from persistor._tools.allocator import keep_freed_memory
 from persistor._tools.errors import PersistorError
+from persistor._tools.machine import keep_freed_memory
 from persistor.cli.about import Bench, Demo, Doctor, List
 from persistor.cli.data import Data
 from persistor.cli.hardware import Hardware

@@ -255,8 +255,8 @@ class DrawFigure:
     def run(self) -> int:
         """Draw the figures and print their paths."""
         from persistor._tools.files import writing
+        from persistor.plots import save_figure
         from persistor.plots.paper import FIGURES, draw
-        from persistor.plots.saving import save_figure
         from persistor.reproduction.outcomes import find_outcomes
         from persistor.training import runs_folder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from persistor.plots.saving import save_figure
+from persistor.plots import save_figure
 
 
 def draw_lengths(

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from persistor.analysis.examples import spread, target
-from persistor.plots.saving import save_figure
+from persistor.plots import save_figure
 from persistor.tasks import Split, Task
 
 COLUMNS = 4

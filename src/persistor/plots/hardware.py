@@ -11,7 +11,7 @@ from persistor.hardware.circuit import Bistable, LadderCircuit
 from persistor.hardware.measure import NANO, Bench
 from persistor.hardware.netlist import BLOCKS
 from persistor.hardware.spice import Traces
-from persistor.plots.saving import save_figure
+from persistor.plots import save_figure
 
 
 def draw_ladder(ladder: LadderCircuit, traces: Traces, bench: Bench, path: Path) -> None:

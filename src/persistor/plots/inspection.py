@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from persistor.analysis.inspection import BlockTrace
-from persistor.plots.saving import save_figure
+from persistor.plots import save_figure
 
 PICTURE_SEQUENCES = 8
 

@@ -16,8 +16,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from persistor._tools.allocator import keep_freed_memory
 from persistor._tools.errors import PersistorError
+from persistor._tools.machine import keep_freed_memory
 
 
 def main() -> None:
