@@ -428,3 +428,19 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_files_have_the_permissions_that_the_umask_leaves(umask, mode, tmp_path):
+    before = os.umask(umask)
+    try:
+        run = Run.create(experiment(), tmp_path)
+        run.note({"step": 1})
+        run.rewind(0)
+        write_arrays(run.latest, {"x": jnp.zeros(3)}, {})
+        run.finish({})
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in run.path.iterdir()}
+    names = ("experiment.json", "progress.jsonl", "latest.safetensors", "result.json")
+    assert modes == dict.fromkeys(names, mode)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import ClassVar
 
 
 class PersistorError(Exception):
     """A user's mistake, not a bug: one line that says what is wrong and what to do about it.
 
-    The command line prints it without a traceback and exits with status 2.
+    The command line prints it without a traceback and exits with its status.
     """
+
+    status: ClassVar[int] = 2
+
+
+class NoRoom(PersistorError):
+    """The machine has no room for a file. The command was right and can be run again."""
+
+    status: ClassVar[int] = 1
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> PersistorError:

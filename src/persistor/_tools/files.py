@@ -6,12 +6,19 @@ import contextlib
 import errno
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from persistor._tools.errors import PersistorError
+from persistor._tools.errors import NoRoom, PersistorError
+
+FULL = {
+    errno.ENOSPC: "the disk is full; make room and run the same command again",
+    errno.EDQUOT: "your disk quota is used up; make room and run the same command again",
+    errno.EFBIG: "the file would be larger than `ulimit -f` allows; "
+    "raise that limit and run the same command again",
+}
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -26,38 +33,39 @@ def replacing(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
 
     Until then it is in the same folder, or in the folder `within` on the same disk.
     """
-    with writing(path.parent):
-        handle, temporary = tempfile.mkstemp(dir=within or path.parent, prefix=f".{path.name}.")
+    temporary = (within or path.parent) / f".{path.name}.{secrets.token_hex(4)}"
+    with writing(path):
         try:
-            with os.fdopen(handle, "wb") as file:
+            with temporary.open("xb") as file:  # with the permissions that the umask leaves
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                temporary.unlink()
             raise
 
 
 @contextlib.contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turn the error of a full or read-only disk into one line that says what to do."""
+def writing(place: Path) -> Iterator[None]:
+    """Turn what the system says when a file or folder cannot be written into one line."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            reason = "the disk is full; make room and run the same command again"
+        if error.errno in FULL:
+            refusal, reason = NoRoom, FULL[error.errno]
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            reason = "you may not write there; choose another folder"
+            refusal, reason = PersistorError, "you may not write there; choose another folder"
         elif error.errno == errno.ENOENT:
-            reason = "it does not exist; create it, or choose another folder"
+            refusal = PersistorError
+            reason = "the folder does not exist; create it, or choose another"
         elif error.errno == errno.EISDIR:
-            reason = "a folder has the name of the file"
+            refusal, reason = PersistorError, "a folder has the name of the file"
         else:
             raise
-        raise PersistorError(
-            f"cannot write to {folder}: {reason} (files saved earlier are intact)"
+        raise refusal(
+            f"cannot write to {place}: {reason} (files saved earlier are intact)"
         ) from None
 
 

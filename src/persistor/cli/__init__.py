@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
         status = command.run()
     except PersistorError as error:
         print(f"persistor: {error}", file=sys.stderr)
-        status = 2
+        status = error.status
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:

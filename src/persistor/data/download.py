@@ -47,7 +47,7 @@ def download(file: File, path: Path, report: Report = silent) -> None:
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
-    with writing(path.parent):
+    with writing(partial):
         lock = partial.open("ab")
     with lock:
         try:
@@ -99,7 +99,7 @@ def _receive(file: File, partial: Path, report: Report) -> None:
         if answer.status != http.client.PARTIAL_CONTENT:
             done = 0
         whole = done + int(answer.headers.get("Content-Length", 0))
-        with writing(partial.parent), partial.open("ab" if done else "wb") as output:
+        with writing(partial), partial.open("ab" if done else "wb") as output:
             while chunk := answer.read(CHUNK):
                 output.write(chunk)
                 done += len(chunk)

@@ -16,5 +16,5 @@ def save_figure(figure: Any, path: Path, dpi: int) -> None:
     if path.suffix not in PICTURES:
         raise PersistorError(f"{path} is not a picture; use one of {', '.join(PICTURES)}")
 
-    with writing(path.parent):
+    with writing(path):
         figure.savefig(path, dpi=dpi)

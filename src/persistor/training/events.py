@@ -38,7 +38,7 @@ class EventFile:
     def update(self) -> None:
         """Write the evaluations since the last update."""
         lines = self.run.progress()
-        with writing(self.run.path):
+        with writing(self.path):
             if self.file is None:
                 self.file = self.path.open("wb")
                 self.file.write(_record(_event(self.began, 0, _field(3, b"brain.Event:2"))))
@@ -66,7 +66,8 @@ class EventFile:
         trace: TracebackType | None,
     ) -> None:
         if self.file is not None:
-            self.file.close()
+            with writing(self.path):
+                self.file.close()
 
 
 def _record(event: bytes) -> bytes:

@@ -142,7 +142,8 @@ class Run:
 
     def note(self, line: dict[str, Any]) -> None:
         """Add an evaluation to the progress."""
-        with writing(self.path), (self.path / "progress.jsonl").open("a") as file:
+        path = self.path / "progress.jsonl"
+        with writing(path), path.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
     @contextlib.contextmanager
