@@ -1,8 +1,11 @@
 """Sweeps: one failure does not stop the others, and nothing is lost when all are stopped."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +16,11 @@ import pytest
 
 from persistor import Experiment, ModelSpec, PersistorError, Run, TrainingSpec
 from persistor._tools import progress as progress_
-from persistor._tools.progress import SweepWatcher, duration
+from persistor._tools.progress import Counter, SweepWatcher, Watcher, duration
 from persistor.reproduction.outcomes import find_outcomes
 from persistor.reproduction.sweep import sweep
 from persistor.tasks import CopyFirstDiscrete
+from persistor.training.loop import Progress
 
 SHORT = Experiment(
     CopyFirstDiscrete(length=5),
@@ -127,6 +131,80 @@ def test_the_time_left_is_what_the_pace_says(monkeypatch):
     )  # goes on from step 4: half of it was done another time
     assert watcher.share() == 1
     assert watcher.seconds_left() == 0
+
+
+class Terminal(io.StringIO):
+    """A terminal of 80 columns."""
+
+    def isatty(self):
+        return True
+
+
+LONG = "copy-first-discrete-L100000-alpha-cmru-eps0.001-d1024-r6-seed0-0123456789abcdef"
+REPORTS = [  # pace and time left are those since the first, which includes compiling
+    Progress(64, 1_000_000, 2.5, 0.25, 2.5, 60.0),
+    Progress(640_064, 1_000_000, 1.25, 2.0625, 2.0625, 660.0),
+]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    return Terminal()
+
+
+def lines(screen):
+    """What was written to a terminal, line by line, without its control sequences."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).splitlines()
+
+
+def test_the_line_of_a_run_fits_80_columns(terminal):
+    with contextlib.redirect_stderr(terminal), Watcher(LONG, "cross_entropy") as watcher:
+        for report in REPORTS:
+            watcher.update(report)
+    assert max(map(len, lines(terminal))) == 80
+    shown = next(line for line in lines(terminal) if "640,064" in line)
+    bar, text = shown.split(" ", 1)
+    assert set(bar) <= set("━╸╺")
+    assert len(bar) >= 5
+    text = text.strip()
+    assert text == "640,064/1,000,000 cross_entropy 2.0625 best 2.0625 1,067/s 6 min left"
+
+
+def test_the_line_of_a_sweep_fits_80_columns(terminal):
+    weights = {LONG: 1.0, "other-0": 1.0}
+    with contextlib.redirect_stderr(terminal), SweepWatcher(weights) as watcher:
+        watcher.step(LONG, 64, 1000, 64)
+    assert max(map(len, lines(terminal))) == 80
+    assert any("0/2 runs, 0 s left" in line for line in lines(terminal))
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_bars_have_colours_only_if_they_may(no_color, terminal, monkeypatch):
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    with contextlib.redirect_stderr(terminal):
+        with Watcher(LONG, "accuracy") as watcher:
+            watcher.update(REPORTS[0])
+        with Counter("reading") as count:
+            count(1, 2)
+    assert bool(re.search(r"\x1b\[[0-9;]*m", terminal.getvalue())) is not no_color
+
+
+def test_in_a_log_the_time_left_is_told_too(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(progress_.time, "monotonic", lambda: now[0])
+    with Watcher(LONG, "accuracy") as watcher:
+        for report in REPORTS:
+            now[0] = report.seconds
+            watcher.update(report)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith(" loss 2.5000 accuracy 0.2500 best 2.5000 1.1/s 11 days left")
+    assert second.endswith(" loss 1.2500 accuracy 2.0625 best 2.0625 1,067/s 6 min left")
+    assert "\x1b" not in first + second
 
 
 def test_durations_as_people_say_them():

@@ -9,8 +9,10 @@ import sys
 import time
 from typing import Protocol, runtime_checkable
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
 
 
 @runtime_checkable
@@ -34,52 +36,77 @@ class RunProgress(Protocol):
 QUIET_SECONDS = 30.0  # between lines when the output is not a terminal
 
 
-class Watcher:
-    """Shows the progress of one training run."""
+class Display:
+    """On a terminal: a line with a bar and a text, and a line below. Elsewhere: nothing.
 
-    def __init__(self, run: str, metric: str, steps: int):
-        self.metric, self.total, self.name = metric, steps, without_hash(run)
+    The text keeps its width and the bar takes what is left of the line.
+    """
+
+    def __init__(self, below: str = ""):
         self.console = Console(stderr=True)
         self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-            TextColumn("{task.fields[text]}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
+            BarColumn(bar_width=None), TextColumn("{task.fields[text]}"), expand=True
         )
+        self.task = self.bar.add_task("", total=1.0, text="compiling")
+        self.below = Text(below, no_wrap=True, overflow="ellipsis")
+        self.live = Live(Group(self.bar, self.below), console=self.console, transient=True)
         self.said = time.monotonic()
-        self.task = None
-        self.before: RunProgress | None = None
 
-    def __enter__(self) -> Watcher:
-        self.bar.start()
-        self.task = self.bar.add_task(self.name, total=self.total, text="compiling")
+    def __enter__(self) -> Display:
+        if self.console.is_terminal:
+            self.live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+        self.live.stop()
+
+    def show(self, share: float, text: str, below: str) -> None:
+        """Show which share is done, and two texts."""
+        self.below.plain = below
+        self.bar.update(self.task, completed=share, text=text)
+
+    def say(self, line: str) -> None:
+        """Elsewhere than on a terminal: print a line, unless one was printed a moment ago."""
+        if not self.console.is_terminal and time.monotonic() - self.said > QUIET_SECONDS:
+            self.said = time.monotonic()
+            print(line, file=sys.stderr, flush=True)
+
+
+class Watcher:
+    """Shows the progress of one training run."""
+
+    def __init__(self, run: str, metric: str):
+        self.metric, self.name = metric, without_hash(run)
+        self.display = Display(self.name)
+        self.first: RunProgress | None = None
+
+    def __enter__(self) -> Watcher:
+        self.display.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.display.__exit__()
 
     def update(self, report: RunProgress) -> None:
         """Show how far the run has come."""
-        before = self.before
-        steps = report.step - (before.step if before else 0)
-        seconds = report.seconds - (before.seconds if before else 0.0)
-        speed = f"{steps / seconds:.0f}/s" if seconds > 0 else ""
-        self.before = report
+        step = f"{report.step:,}/{report.steps:,}"
+        metric = f"{self.metric} {report.metric:.4f}"
         best = f" best {report.best:.4f}" if report.best is not None else ""
-        text = f"loss {report.loss:.4f} {self.metric} {report.metric:.4f}{best} {speed}"
-        if self.task is not None and self.console.is_terminal:
-            self.bar.update(self.task, completed=report.step, text=text)
-        elif time.monotonic() - self.said > QUIET_SECONDS:
-            self.said = time.monotonic()
-            print(
-                f"{self.name} step {report.step:,}/{report.steps:,} {text}",
-                file=sys.stderr,
-                flush=True,
-            )
+        speed = self._speed(report)
+        left = (report.steps - report.step) / speed
+        pace = f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"
+        pace = f"{pace} {duration(left)} left"
+        share = report.step / report.steps
+        self.display.show(share, f"{step} {metric}{best} {pace}", self.name)
+        self.display.say(f"{self.name} step {step} loss {report.loss:.4f} {metric}{best} {pace}")
+
+    def _speed(self, report: RunProgress) -> float:
+        """Steps per second since the first report, whose time includes compiling."""
+        first = self.first
+        if first is None:
+            self.first = report
+            return report.step / max(report.seconds, 1e-9)
+        return (report.step - first.step) / max(report.seconds - first.seconds, 1e-9)
 
 
 class SweepWatcher:
@@ -91,28 +118,18 @@ class SweepWatcher:
 
     def __init__(self, weights: dict[str, float]):
         self.weights = weights
-        self.console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("{task.fields[count]}"),
-            BarColumn(),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.fields[text]}"),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
-        self.task = self.bar.add_task("", total=1.0, count="", left="", text="compiling")
-        self.began = self.said = time.monotonic()
+        self.display = Display()
+        self.began = time.monotonic()
         self.reached: dict[str, float] = {}  # share of each run under way
         self.skipped = 0.0  # weight of the steps that were done earlier
         self.ended: dict[str, str] = {}
 
     def __enter__(self) -> SweepWatcher:
-        self.bar.start()
+        self.display.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+        self.display.__exit__()
 
     def step(self, run: str, step: int, steps: int, interval: int) -> None:
         """Note that a run has reached a step; runs report after every interval."""
@@ -143,12 +160,10 @@ class SweepWatcher:
 
     def _show(self, text: str) -> None:
         left = self.seconds_left()
-        remaining = "" if left is None else f"{duration(left)} left"
-        count = f"{len(self.ended)}/{len(self.weights)} runs"
-        self.bar.update(self.task, completed=self.share(), count=count, left=remaining, text=text)
-        if not self.console.is_terminal and time.monotonic() - self.said > QUIET_SECONDS:
-            self.said = time.monotonic()
-            print(f"{count}, {remaining}; {text}", file=sys.stderr, flush=True)
+        remaining = "" if left is None else f", {duration(left)} left"
+        count = f"{len(self.ended)}/{len(self.weights)} runs{remaining}"
+        self.display.show(self.share(), count, text)
+        self.display.say(f"{count}; {text}")
 
 
 def without_hash(run: str) -> str:

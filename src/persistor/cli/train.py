@@ -191,9 +191,7 @@ class Train:
         stop = StopOnInterrupt()
         with contextlib.ExitStack() as stack:
             watcher = stack.enter_context(
-                Watcher(
-                    experiment.name, experiment.task.objective.metric, experiment.training.steps
-                )
+                Watcher(experiment.name, experiment.task.objective.metric)
             )
             events = stack.enter_context(EventFile(run)) if self.tensorboard else None
 

@@ -83,7 +83,7 @@ def run_demo(
     rows = []
     for name, experiment, published in experiments() if planned is None else planned:
         run = Run.create(experiment, folder / "runs")
-        with watcher(experiment.name, "accuracy", experiment.training.steps) as watch:
+        with watcher(experiment.name, "accuracy") as watch:
             result = train(run, watch=watch.update)
         assert result is not None
         row = DemoRun(name, run, result["test"]["accuracy"], published)
