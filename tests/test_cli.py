@@ -1,15 +1,22 @@
 """The command line as its users meet it: results on stdout, one line for a mistake."""
 
+import contextlib
 import json
+import os
+import resource
+import shutil
+import signal
 import subprocess
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 
 import jax
 import pytest
 from committed import committed, unpack
 
+from persistor import Run
 from persistor.cli import main
 from persistor.cli.train import Train
 
@@ -180,6 +187,7 @@ def test_help_comes_at_once():
         )
         assert done.returncode == 0
         assert b"usage: persistor" in done.stdout
+        assert b"\x1b" not in done.stdout
         assert time.monotonic() - began < 5  # under one second when the machine is not busy
 
 
@@ -207,3 +215,153 @@ def test_a_large_block_comes_without_new_pages():
         return int(ran.stdout)
 
     assert faults("keep") < 100 < faults("leave")
+
+
+COMMAND = [sys.executable, "-m", "persistor.cli"]
+
+
+def ended(arguments, **how):
+    """A command in a process of its own, as its exit status and what it wrote to stderr."""
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **how}
+    process = subprocess.Popen([*COMMAND, *map(str, arguments)], **how)
+    if process.stdout is not None:
+        process.stdout.close()  # nobody reads
+    with process.stderr:
+        said = process.stderr.read()
+    return process.wait(), said
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["completion", "bash"], ["list"]], ids=str)
+def test_output_that_cannot_be_written_leaves_no_traceback(arguments):
+    assert ended(arguments) == (1, "")
+    with open("/dev/full", "w") as full:
+        status, said = ended(arguments, stdout=full)
+    assert (status, said.count("\n")) == (1, 1)
+    assert said.startswith("persistor: cannot write to standard output: No space")
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there may be a GPU")
+@pytest.mark.parametrize("platform", ["cuda", "abacus"])
+def test_a_platform_that_jax_does_not_have(platform):
+    status, said = ended(["doctor"], env={**os.environ, "JAX_PLATFORMS": platform})
+    assert (status, said.count("\n")) == (2, 1)
+    assert f"JAX_PLATFORMS={platform} here; unset JAX_PLATFORMS" in said
+
+
+def test_a_file_size_limit_is_one_line_and_the_run_continues_without_it(capsys):
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    assert call(*TRAIN, "--json") == 0  # so that JAX need not write what it compiles
+    whole = json.loads(capsys.readouterr().out)
+    shutil.rmtree("runs")
+    status, said = ended(TRAIN, preexec_fn=limited)
+    assert (status, said.count("\n")) == (1, 1)
+    assert "best.safetensors: the file would be larger than `ulimit -f` allows" in said
+    assert {path.name for path in Path("runs", whole["run"]).iterdir()} == {
+        ".lock",
+        "experiment.json",
+        "progress.jsonl",
+    }
+    assert call(*TRAIN, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["test"] == whole["test"]
+
+
+ENDLESS = [*TRAIN, "--steps", str(10**7)]
+INTERRUPT = """if True:
+    import os, signal, sys, threading, time
+    from pathlib import Path
+    def interrupt():
+        while sys.argv[1] not in sys.modules and not list(Path().glob(sys.argv[1])):
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=interrupt, daemon=True).start()
+    from persistor.cli import main
+    main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("moment", ["tyro", "jax", "jax._src.lib", "equinox", "runs/*/.lock"])
+def test_an_early_interrupt_is_one_line(moment):
+    """While modules are imported, and (when the run is locked) while JAX traces and compiles."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPT, moment, *ENDLESS], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "persistor: stopped\n")
+
+
+def stop_when_it_trains(arguments, number):
+    """Send a command a signal after its first evaluation: status, what it said, its run."""
+    command = [*COMMAND, *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not any(path.stat().st_size for path in Path("runs").glob("*/progress.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(number)
+    said = process.communicate()[1]
+    (folder,) = Path("runs").iterdir()
+    return process.returncode, said, Run.open(folder)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_the_run(number, status):
+    returned, said, run = stop_when_it_trains(ENDLESS, number)
+    assert returned == status
+    first, second = said.splitlines()
+    assert first.startswith("stopping soon")
+    assert second.startswith(f"stopped; runs/{run.path.name} is saved")
+    assert run.latest.exists()
+
+
+@pytest.mark.slow
+def test_a_signal_saves_the_runs_of_a_table():
+    row = ["copy-first-discrete", "--only", "cell=cmru", "length=100", "--workers", "1"]
+    returned, said, run = stop_when_it_trains(["reproduce", *row], signal.SIGTERM)
+    assert returned == 143
+    assert said.splitlines()[-1] == "stopped; run the same command again to continue"
+    assert "Traceback" not in said
+    assert run.latest.exists()
+
+
+def on_a_terminal(*arguments, **environment):
+    """What a command prints on a terminal."""
+    ours, theirs = os.openpty()
+    ignored = ("PYTHON_TYRO_ANSI_CODES", "NO_COLOR")
+    inherited = {name: value for name, value in os.environ.items() if name not in ignored}
+    environment = {**inherited, "TERM": "xterm", **environment}
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        printed = b""
+        with open(ours, "rb", buffering=0) as terminal, contextlib.suppress(OSError):
+            while part := terminal.read(65536):  # an OSError when the process has gone
+                printed += part
+        process.wait()
+    return printed.decode()
+
+
+@pytest.mark.parametrize("arguments", [["compare", "--help"], ["compare", "--hlep"]], ids=str)
+def test_no_color(arguments):
+    assert "\x1b[" in on_a_terminal(*arguments)
+    assert "\x1b" not in on_a_terminal(*arguments, NO_COLOR="1")
+    assert "\x1b" not in ended(arguments)[1]
+
+
+@pytest.mark.parametrize(
+    ("shell", "says"),
+    [
+        ("bash", "complete -F _tyro_persistor persistor"),
+        ("zsh", "#compdef persistor"),
+        ("fish", "complete --no-files --command 'persistor'"),
+    ],
+)
+def test_completion(shell, says, capsys):
+    assert call("completion", shell) == 0
+    script = capsys.readouterr().out
+    assert says in script
+    assert "--deployable" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)

@@ -42,7 +42,7 @@ from persistor import (
     TrainingSpec,
     train,
 )
-from persistor.cli import COMMANDS, main
+from persistor.cli import commands, main
 from persistor.recurrence.transition import Affine
 from persistor.tasks import CopyFirstDiscrete, Parity
 from persistor.tasks.task import Task
@@ -63,7 +63,7 @@ def asked(*arguments):
     """The experiment that a command line stands for."""
     import tyro
 
-    return tyro.cli(COMMANDS["train"], args=list(arguments)).experiment()
+    return tyro.cli(commands()["train"], args=list(arguments)).experiment()
 
 
 SAME = [  # a command line, and the same in Python

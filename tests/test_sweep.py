@@ -67,6 +67,21 @@ def test_failures_are_told_and_stop_nothing_else(tmp_path):
     assert not list(children())
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds its children in /proc")
+def test_a_worker_that_is_told_to_stop_saves_its_run(tmp_path):
+    told, good = seed(0, ENDLESS), seed(1)
+
+    def tell(news):
+        if news.experiment == told and news.outcome is None:
+            for worker in children():
+                os.kill(worker, signal.SIGTERM)
+
+    failures = sweep([told, good], tmp_path, watch=tell)
+    assert failures == {told.name: "its process was told to stop"}
+    assert Run.create(told, tmp_path).latest.exists()
+    assert Run.create(good, tmp_path).result is not None
+
+
 def test_a_sweep_can_be_stopped(tmp_path):
     heard = []
     failures = sweep(

@@ -1,4 +1,4 @@
-"""`persistor list | doctor | bench | demo`: what the package has, and how it runs here."""
+"""`persistor list | doctor | bench | demo | completion`: what there is, and how it runs here."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from tyro.conf import arg
+from tyro.conf import Positional, arg
 
 from persistor._tools.errors import PersistorError, unknown
 from persistor.cli.shared import Json, Runs
@@ -170,3 +170,23 @@ class Bench:
         if self.json:
             print(json.dumps({"machine": facts, "quick": self.quick, "rows": rows}))
         return 0
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print a script that lets a shell complete commands and options with the Tab key.
+
+    For example:
+
+      persistor completion bash > ~/.local/share/bash-completion/completions/persistor
+      persistor completion zsh > ~/.zfunc/_persistor
+      persistor completion fish > ~/.config/fish/completions/persistor.fish
+    """
+
+    shell: Annotated[Positional[Literal["bash", "zsh", "fish"]], arg(help="The shell.")]
+
+    def run(self) -> int:
+        """Print the script."""
+        from persistor.cli import parse
+
+        return parse(["--tyro-write-completion", self.shell, "-"])

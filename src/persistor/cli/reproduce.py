@@ -18,7 +18,7 @@ from persistor.cli.shared import (
     DataDir,
     Json,
     Runs,
-    StopOnInterrupt,
+    StopOnSignal,
     bring_data,
     use_data_folder,
 )
@@ -115,13 +115,13 @@ class Reproduce:
         )
         for name, reason in failures.items():
             print(f"failed: {name}: {reason}", file=sys.stderr)
-        if stopped:
+        if stopped is not None:
             print("stopped; run the same command again to continue", file=sys.stderr)
-            return 130
+            return stopped
         return 1 if failures else 0
 
-    def _train(self, work: Any, folder: Path) -> tuple[dict[str, str], bool]:
-        """Train the missing runs. Returns why runs failed, by run, and whether the user stopped."""
+    def _train(self, work: Any, folder: Path) -> tuple[dict[str, str], int | None]:
+        """Train the missing runs: why runs failed, by run, and the exit status if stopped."""
         from persistor._tools.machine import processors
         from persistor._tools.progress import SweepWatcher
         from persistor.reproduction.cluster import sweep_cluster
@@ -133,7 +133,7 @@ class Reproduce:
             experiment: weight for experiment, weight in work.items() if experiment not in done
         }
         if not missing:
-            return {}, False
+            return {}, None
         workers = processors() if self.workers is None else self.workers
         if self.cluster is not None and self.workers is not None:
             raise PersistorError(
@@ -142,8 +142,8 @@ class Reproduce:
         if self.cluster is None:
             for name in sorted({e.task.data for e in missing if e.task.data is not None}):
                 bring_data(name)  # once, before all workers ask for it at the same time
-        stop = StopOnInterrupt()
-        with SweepWatcher({e.name: weight for e, weight in missing.items()}) as watcher:
+        weights = {e.name: weight for e, weight in missing.items()}
+        with StopOnSignal() as stop, SweepWatcher(weights) as watcher:
 
             def hear(news: Any) -> None:
                 if news.outcome is None:
@@ -157,7 +157,7 @@ class Reproduce:
                 failures = sweep_cluster(tuple(missing), folder, self.cluster, **callbacks)
             else:
                 failures = sweep(tuple(missing), folder, workers=workers, **callbacks)
-        return failures, stop.asked()
+        return failures, stop.status if stop.asked() else None
 
     def _list(self, folder: Path) -> int:
         from persistor._tools.progress import Counter, duration

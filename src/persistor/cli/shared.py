@@ -1,7 +1,8 @@
-"""What the commands share: options, the data folder, Ctrl-C. JAX is imported only when needed."""
+"""What the commands share: options, the data folder, signals. JAX is imported only when needed."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -51,21 +52,43 @@ Where = Annotated[
 ]
 
 
-class StopOnInterrupt:
-    """The first Ctrl-C asks to stop at the next safe point. The second stops immediately."""
+class StopOnSignal:
+    """The first Ctrl-C or SIGTERM asks to stop at the next safe point, the second stops at once.
+
+    Before the first safe point there is nothing to save, and Ctrl-C stops at once too.
+    """
 
     def __init__(self):
-        self._asked = False
-        signal.signal(signal.SIGINT, self._hear)
+        self._heard: int | None = None
+        self._safe = False
 
-    def _hear(self, *_: Any) -> None:
-        self._asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        print("stopping soon; press Ctrl-C again to stop immediately", file=sys.stderr)
+    def __enter__(self) -> StopOnSignal:
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.signal(number, self._hear) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: Any) -> None:
+        self.__exit__()
+        if number == signal.SIGINT and not self._safe:
+            signal.raise_signal(number)
+            return
+        self._heard = number
+        with contextlib.suppress(OSError, RuntimeError):  # closed, or interrupted while printing
+            print("stopping soon; a second Ctrl-C or SIGTERM stops immediately", file=sys.stderr)
 
     def asked(self) -> bool:
-        """Whether the user has asked to stop."""
-        return self._asked
+        """At a safe point: whether to stop here."""
+        self._safe = True
+        return self._heard is not None
+
+    @property
+    def status(self) -> int:
+        """The exit status that tells which signal it was."""
+        return 128 + (self._heard or 0)
 
 
 def use_data_folder(chosen: Path | None) -> None:

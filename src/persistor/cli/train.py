@@ -20,7 +20,7 @@ from persistor.cli.shared import (
     Json,
     Length,
     Runs,
-    StopOnInterrupt,
+    StopOnSignal,
     Where,
     bring_data,
     open_run,
@@ -188,8 +188,8 @@ class Train:
 
         bring_data(experiment.task.data)  # before the run folder is created
         run = Run.create(experiment, runs_folder(self.runs))
-        stop = StopOnInterrupt()
         with contextlib.ExitStack() as stack:
+            stop = stack.enter_context(StopOnSignal())
             watcher = stack.enter_context(
                 Watcher(experiment.name, experiment.task.objective.metric)
             )
@@ -206,7 +206,7 @@ class Train:
         if result is None:
             again = "run the same command again to continue"
             print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)
-            return 130
+            return stop.status
         metric, value = next(iter(result["test"].items()))
         reduced = result["budget"] == "reduced" and experiment.task.name in BUDGETS
         budget = f" of the paper's {result['paper_steps']:,}" if reduced else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import version
 
@@ -57,3 +58,16 @@ def proven() -> str:
     if jax.default_backend() != "cpu":
         return "none: they run on CPUs"
     return ", ".join(f"{kernel} proven" for kernel in kernels.library().proven) or "none"
+
+
+def missing_backend() -> str | None:
+    """What to do if JAX cannot run on the platform that JAX_PLATFORMS names; None if it can."""
+    try:
+        jax.devices()
+    except (AssertionError, RuntimeError):  # JAX asserts for cuda, and raises for other names
+        wanted = os.environ.get("JAX_PLATFORMS", "")
+        return (
+            f"JAX cannot run on JAX_PLATFORMS={wanted} here; unset JAX_PLATFORMS to run on the "
+            "CPU, or install JAX for that platform (docs.jax.dev/en/latest/installation.html)"
+        )
+    return None

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,7 +57,7 @@ def sweep(
     reports: queue.SimpleQueue[News | None] = queue.SimpleQueue()
     count = min(workers, len(pending))
     crew = [Worker(folder, max(1, processors() // count), pending, reports) for _ in range(count)]
-    failures, working, stopping = {}, count, False
+    failures, stopped, working, stopping = {}, {}, count, False
     try:
         while working:
             if not stopping and should_stop():
@@ -73,12 +74,14 @@ def sweep(
                 continue
             if news.outcome == "failed":
                 failures[news.experiment.name] = news.reason
+            elif news.outcome == "stopped":
+                stopped[news.experiment.name] = "its process was told to stop"
             watch(news)
     finally:
         pending.clear()
         for worker in crew:
             worker.kill()
-    return failures
+    return failures if stopping or should_stop() else failures | stopped
 
 
 class Worker:
@@ -151,10 +154,13 @@ class Worker:
         for line in process.stdout:
             report: dict[str, Any] = json.loads(line)
             if "outcome" in report:
+                if report["outcome"] == "stopped":
+                    process.wait()  # it exits, so that the next run needs a new one
                 return News(experiment, **report)
             self.news.put(News(experiment, step=report["step"]))
         process.wait()
-        if self.dismissed and process.returncode == 0:
+        dismissed = self.dismissed and process.returncode == 0
+        if dismissed or process.returncode == -signal.SIGTERM:  # it may come before it can be heard
             return News(experiment, outcome="stopped")
         return News(experiment, outcome="failed", reason=self._death(process.returncode))
 

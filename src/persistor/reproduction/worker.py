@@ -1,7 +1,8 @@
 """A process that trains the runs it is sent, one after the other, until its input ends.
 
 A line on standard input is an experiment; lines on standard output report its progress. When the
-input ends, because the parent process stopped or died, the worker saves its run and exits.
+input ends, because the parent process stopped or died, or SIGTERM comes, the worker saves its run
+and exits.
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ def main() -> None:
     orders: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     ended = threading.Event()
 
+    def stop(*_: Any) -> None:
+        ended.set()
+        orders.put(None)
+
+    signal.signal(signal.SIGTERM, stop)  # a scheduler may send it to every process of a job
+
     def listen() -> None:
         for line in sys.stdin:
             orders.put(line)
-        ended.set()
-        orders.put(None)
+        stop()
 
     def answer(**news: Any) -> None:
         try:
@@ -50,7 +56,13 @@ def main() -> None:
             answer(outcome="failed", reason=str(error))
         except Exception as error:
             traceback.print_exc()
-            answer(outcome="failed", reason=f"{type(error).__name__}: {error}")
+            answer(outcome="failed", reason=_missing() or f"{type(error).__name__}: {error}")
+
+
+def _missing() -> str | None:
+    from persistor.kernels.doctor import missing_backend
+
+    return missing_backend()
 
 
 def _train(description: dict[str, Any], folder: Path, answer: Any, should_stop: Any) -> Any:
