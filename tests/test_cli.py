@@ -365,3 +365,26 @@ def test_completion(shell, says, capsys):
     assert "--deployable" in script
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_reproduce_list_measures_line_by_line():
+    """The first table lacks its data; Ctrl-C comes while the second is timed."""
+    environment = {**os.environ, "PERSISTOR_DATA": "empty"}
+    names = ["smnist-state", "parity", "copy-first-discrete"]
+    command = [*COMMAND, "reproduce", *names, "--list", "--measure"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        heading, first = process.stdout.readline(), process.stdout.readline()
+        time.sleep(0.5)
+        assert process.poll() is None  # timing parity takes more than a second
+        process.send_signal(signal.SIGINT)
+        second, third, reason, advice = process.stdout.read().splitlines()
+    assert process.returncode == 130
+    assert heading.startswith("table ")
+    assert first.startswith("smnist-state           140     0        0    not here  sMNIST")
+    assert second.startswith("parity                  80     0        0  ")
+    assert "?" not in second
+    assert third.startswith("copy-first-discrete    140     0        0           ?  Copy")
+    assert "`persistor data fetch mnist` gets it" in reason
+    assert advice.startswith("? not timed here yet")

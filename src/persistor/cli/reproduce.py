@@ -58,7 +58,11 @@ class Reproduce:
         ),
     ] = ()
     list: Annotated[
-        bool, arg(help="List the tables: their runs, how many are done, and the time left.")
+        bool,
+        arg(
+            help="List all tables, or those you name: their runs, how many are done, and the time "
+            "left."
+        ),
     ] = False
     measure: Annotated[
         bool, arg(help="With --list: time a training step of each table not timed here yet.")
@@ -160,26 +164,33 @@ class Reproduce:
         return failures, stop.status if stop.asked() else None
 
     def _list(self, folder: Path) -> int:
-        from persistor._tools.progress import Counter, duration
-        from persistor.reproduction.plan import survey
+        """Print the line of each table as soon as it is known."""
+        from persistor._tools.progress import Counter
+        from persistor.paper.tables import tables
+        from persistor.reproduction.plan import choose, survey, time_step
 
-        with Counter("timing a step of each table") as count:
-            facts = survey(folder, self.seeds, measure=self.measure, report=count)
-        if self.json:
-            print(json.dumps({"tables": facts}))
-            return 0
-        print(f"{'table':20} {'runs':>5} {'done':>5} {'reduced':>8}  {'time left':>10}  title")
-        for name, fact in facts.items():
-            seconds = fact["seconds"]
-            left = "?" if seconds is None else duration(seconds)
-            note = f"; {fact['missing']}" if fact["missing"] else ""
-            print(
-                f"{name:20} {fact['runs']:5} {fact['done']:5} {fact['reduced']:8}  {left:>10}  "
-                f"{fact['title']}{note}"
-            )
-        if any(fact["seconds"] is None and not fact["missing"] for fact in facts.values()):
-            print("? not timed here yet: persistor reproduce --list --measure")
-        return 0
+        chosen = choose(self.names or tuple(tables()), self.only)
+        with StopOnSignal() as stop:
+
+            def measure(table: Any) -> float | None:
+                if not self.measure or stop.asked():
+                    return None
+                with Counter(f"timing {table.name}"):
+                    return time_step(table)
+
+            say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
+            say(f"{'table':20} {'runs':>5} {'done':>5} {'reduced':>8}  {'time left':>10}  title")
+            facts = {}
+            for name, fact in survey(chosen, folder, self.seeds, measure):
+                facts[name] = fact
+                say(_line(name, fact))
+            for reason in dict.fromkeys(f["missing"] for f in facts.values() if f["missing"]):
+                say(reason)
+            if any(f["seconds"] is None and not f["missing"] for f in facts.values()):
+                say("? not timed here yet: persistor reproduce --list --measure")
+            if self.json:
+                print(json.dumps({"tables": facts}))
+            return stop.status if self.measure and stop.asked() else 0
 
 
 @dataclass(frozen=True)
@@ -310,6 +321,16 @@ class Report:
         write_atomically(self.page, text.encode())
         print(json.dumps({"page": str(self.page)}) if self.json else str(self.page))
         return 0
+
+
+def _line(name: str, fact: dict[str, Any]) -> str:
+    """The line of a table in the list."""
+    from persistor._tools.progress import duration
+
+    left = "?" if fact["seconds"] is None else duration(fact["seconds"])
+    left = "not here" if fact["missing"] else left
+    counts = f"{fact['runs']:5} {fact['done']:5} {fact['reduced']:8}"
+    return f"{name:20} {counts}  {left:>10}  {fact['title']}"
 
 
 def share_of_steps(budget: str) -> float:

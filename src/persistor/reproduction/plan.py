@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from persistor._tools.machine import processors
 from persistor.experiment import Experiment
 from persistor.model import PAPER, Architecture
 from persistor.paper import budgets
-from persistor.paper.tables import Row, Table, table, tables
+from persistor.paper.tables import Row, Table, table
 from persistor.reproduction.outcomes import at_full_budget, find_outcomes
 from persistor.tasks import TASKS
 from persistor.training import Trainer
@@ -76,43 +76,43 @@ def plan(
 
 
 def survey(
+    chosen: Sequence[Table],
     folder: Path,
     seeds: int,
-    *,
-    measure: bool = False,
-    report: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[str, dict[str, Any]]:
-    """For every table: all runs, those done at full and at reduced budget, seconds for the rest."""
+    measure: Callable[[Table], float | None] = lambda paper_table: None,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """For each table, as soon as it is known: its runs, those done, and seconds for the rest.
+
+    `measure` is called for tables not timed on this machine yet. It returns what `time_step` does,
+    or None to leave the time open. `missing` says why a table cannot be run here.
+    """
     outcomes, _ = find_outcomes(folder)
     finished = {o.experiment for o in outcomes}
     speeds = _speeds(folder)
-    facts: dict[str, dict[str, Any]] = {}
-    for number, paper_table in enumerate(tables().values()):
-        report(number, len(tables()))
-        fact = {
-            "title": paper_table.title,
-            "runs": len(paper_table.rows) * seeds,
-            "done": 0,
-            "reduced": 0,
-        }
-        facts[paper_table.name] = {**fact, "seconds": None, "missing": None}
+    for paper_table in chosen:
+        name, runs, missing = paper_table.name, {}, None
         try:
             runs = {
                 experiment_of(row, seed): row for row in paper_table.rows for seed in range(seeds)
             }
+            speed = None if name in speeds else measure(paper_table)
         except PersistorError as error:
-            facts[paper_table.name]["missing"] = str(error)
-            continue
-        if measure and paper_table.name not in speeds:
-            speeds[paper_table.name] = time_step(paper_table)
+            speed, missing = None, str(error)
+        if speed is not None:
+            speeds[name] = speed
             _save_speeds(folder, speeds)
-        done = finished & runs.keys()
-        reduced = [e for e in finished if e.reduced and at_full_budget(e) in runs]
-        facts[paper_table.name] |= {"done": len(done), "reduced": len(reduced)}
-        if paper_table.name in speeds:
-            left = sum(work_of(row) * e.training.steps for e, row in runs.items() if e not in done)
-            facts[paper_table.name]["seconds"] = round(left * speeds[paper_table.name], 1)
-    return facts
+        facts = {"title": paper_table.title, "runs": len(paper_table.rows) * seeds}
+        yield name, {**facts, **_state(runs, finished, speeds.get(name)), "missing": missing}
+
+
+def _state(
+    runs: dict[Experiment, Row], finished: set[Experiment], speed: float | None
+) -> dict[str, Any]:
+    """How many runs are done, at full and at reduced budget, and seconds for the rest."""
+    reduced = [e for e in finished if e.reduced and at_full_budget(e) in runs]
+    left = sum(work_of(row) * e.training.steps for e, row in runs.items() if e not in finished)
+    seconds = None if speed is None else round(left * speed, 1)
+    return {"done": len(finished & runs.keys()), "reduced": len(reduced), "seconds": seconds}
 
 
 def time_step(paper_table: Table) -> float:
