@@ -25,6 +25,7 @@ from test_data import FUZZ, damaged, refused_or_whole
 from persistor import Experiment, PersistorError
 from persistor.data.contents import fingerprint
 from persistor.data.mfcc import mfcc
+from persistor.data.series import read_table
 from persistor.data.sounds import Sound, decoded, resampled
 from persistor.data.splits import at_random
 from persistor.experiment import ModelSpec, TrainingSpec
@@ -203,6 +204,9 @@ def test_runs_of_earlier_versions_open(folder):
     (folder / "a.npz").write_bytes(npz(x=X + 1, y=CLASSES))
     with pytest.raises(PersistorError, match="has changed since"):
         arrays.split("test")
+    os.utime(path / "low" / "a_0.wav", (1, 1))
+    with pytest.raises(PersistorError, match="of an earlier version, which compares the times"):
+        experiment.task.split("test")
 
 
 # Sounds
@@ -217,6 +221,8 @@ def test_resampling_keeps_what_both_rates_can_hold(rate):
     if rate > 20_000:
         high = resampled(Sound(tone(9_500, rate, rate).astype(np.float32), rate))
         assert np.abs(high[800:-800]).max() < 3e-5
+    for samples in (1, 2, 3, 50, 441, 442):
+        assert len(resampled(Sound(signal[:samples], rate))) == -(-samples * 16_000 // rate)
 
 
 @pytest.mark.parametrize(
@@ -658,11 +664,13 @@ def test_texts_and_folders_that_are_none(folder):
     (folder / "binary.txt").write_bytes(b"\xff\xfe\x00")
     (folder / "dull.txt").write_text("aaaa")
     (folder / "empty").mkdir()
+    write_wav(folder / "one.WAV", tone(300, 900))
     for name, says in (
         ("binary.txt", "UTF-8"),
         ("dull.txt", "1 different characters"),
         ("empty", "holds no sounds"),
         ("nowhere", "does not exist"),
+        ("one.WAV", "is a single file; give the folder that it is in"),
     ):
         with pytest.raises(PersistorError, match=says):
             own_task(folder / name)
@@ -710,6 +718,8 @@ class Given(Task):
 
 # Tables
 
+TARGET = Reading(target="label", sequence="id")
+
 
 def test_one_table_and_one_for_each_sequence(folder):
     (folder / "all.csv").write_text(table(rows()))
@@ -728,7 +738,11 @@ def test_one_table_and_one_for_each_sequence(folder):
         np.testing.assert_allclose(row[: int(length)], expected, atol=1e-4)
     only = own_task(folder / "all.csv", Reading(columns=("b",), target="label", sequence="id"))
     assert only.inputs == 1
-    many = own_task(tables(folder))
+    path = tables(folder)
+    np.testing.assert_array_equal(
+        read_table(path / "up" / "2.csv", ["b"]), [[0], [2], [4], [6], [8]]
+    )
+    many = own_task(path)
     assert (many.columns, many.classes) == (("a", "b"), ("down", "up"))
 
 
@@ -745,6 +759,8 @@ def test_what_a_table_asks_for(label, metric, outputs, per_step, folder):
     task = own_task(folder / "all.csv", Reading(target="label", sequence="id"))
     assert (task.objective.metric, task.outputs) == (metric, outputs)
     assert task.per_step is per_step
+    said = "1 number to predict" if metric == "mae" else f"{outputs} classes"
+    assert said in task.remarks()[0]
 
 
 def test_parquet_equals_csv(folder):
@@ -758,9 +774,16 @@ def test_parquet_equals_csv(folder):
     reading = Reading(target="label", sequence="id")
     ours, theirs = (own_task(folder / f"all.{form}", reading) for form in ("parquet", "csv"))
     np.testing.assert_array_equal(ours.split("test").features, theirs.split("test").features)
+    (folder / "all.parquet").write_bytes((folder / "all.parquet").read_bytes()[:-9])
+    with pytest.raises(PersistorError, match="not a complete Parquet file"):
+        own_task(folder / "all.parquet", reading)
 
 
-TARGET = Reading(target="label", sequence="id")
+def test_without_pyarrow_the_extra_is_named(folder, monkeypatch):
+    (folder / "all.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(PersistorError, match=r"pip install 'persistor\[tables\]'"):
+        own_task(folder / "all.parquet", TARGET)
 
 
 @pytest.mark.parametrize(
@@ -815,6 +838,9 @@ def test_train_move_and_evaluate_from_the_command_line(kind, folder, capsys):
         assert call("evaluate", run, "--data", folder / f"moved{path.suffix}", "--json") == 0
         (result,) = json.loads(capsys.readouterr().out)["results"]
         assert math.isfinite(result["accuracy"])
+        assert call("train", "--data", folder / f"moved{path.suffix}", *SMALL, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["run"] == run
+        assert call("evaluate", run) == 0
 
 
 def test_options_of_own_data_need_own_data(capsys):

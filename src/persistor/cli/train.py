@@ -293,6 +293,7 @@ class Inspect:
 
     run_folder: Where
     length: Length = None
+    data: Moved = None
     examples: Annotated[int, arg(help="Number of test sequences to use.")] = 64
     picture: Annotated[
         Path | None,
@@ -314,6 +315,7 @@ class Inspect:
         from persistor.plots.inspection import draw_inspection
 
         task = run.experiment.task
+        task = task if self.data is None else task.with_data(self.data)
         task = task if self.length is None else task.with_length(self.length)
         batch = inspection.first_batch(task.split("test"), self.examples)
         traces, reports = inspection.look(run.model(), batch)

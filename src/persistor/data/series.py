@@ -428,7 +428,7 @@ def _parquet(path: Path, content: bytes) -> Table:
         import pyarrow.parquet  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise PersistorError(
-            "reading Parquet needs pyarrow; install it with: pip install pyarrow"
+            "reading Parquet needs pyarrow; install it with: pip install 'persistor[tables]'"
         ) from None
     try:
         return pyarrow.parquet.read_table(pyarrow.BufferReader(content)).to_pydict()
@@ -486,7 +486,7 @@ def _table_targets(
     path: Path, names: Sequence[str], labels: Sequence[Sequence[Any]]
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
     """One number or class for each sequence; a class for each step if it changes in a sequence."""
-    texts = [[str(label).strip() for label in of_one] for of_one in labels]
+    texts = [["" if v is None else str(v).strip() for v in of_one] for of_one in labels]
     for name, of_one in zip(names, texts, strict=True):
         if "" in of_one:
             raise PersistorError(f"{path}: a label of sequence {name} is empty")

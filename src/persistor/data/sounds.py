@@ -116,7 +116,15 @@ def _samples(header: bytes, content: bytes) -> Sound | None:
         raise ValueError("has no channels")
     content = content[: len(content) // (width * channels) * width * channels]
     values = _numbers(content, width, is_float=form == 3).reshape(-1, channels)
-    return Sound(values.mean(1, dtype=np.float32), rate)
+    return Sound(_averaged(values), rate)
+
+
+def _averaged(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The mean over channels (samples, channels)."""
+    channels = values.shape[1]
+    if channels == 1:
+        return values[:, 0]
+    return values @ np.full(channels, 1 / channels, np.float32)
 
 
 def _numbers(content: bytes, width: int, *, is_float: bool) -> NDArray[np.float32]:
@@ -147,26 +155,25 @@ def _by_soundfile(content: bytes) -> Sound:
         signal, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise ValueError(f"is not a complete sound file ({error})") from None
-    return Sound(signal.mean(1, dtype=np.float32), rate)
+    return Sound(_averaged(np.asarray(signal, np.float32)), rate)
 
 
 def resampled(sound: Sound, rate: int = SAMPLE_RATE) -> NDArray[np.float32]:
     """The signal at another rate, by a windowed sinc for each phase between the samples."""
-    if sound.rate == rate:
+    if sound.rate == rate or not len(sound.signal):
         return sound.signal
     common = math.gcd(sound.rate, rate)
-    down = sound.rate // common
-    phases = _phases(rate // common, down)
+    up, down = rate // common, sound.rate // common
+    phases = _phases(up, down)
     taps = phases.shape[1]
-    padded = np.pad(sound.signal, (taps // 2 - 1, taps))
+    padded = np.pad(sound.signal, (taps // 2 - 1, taps + down))
     windows = np.lib.stride_tricks.sliding_window_view(padded, taps)
     count = -(-len(sound.signal) * rate // sound.rate)
-    pieces = []
-    for begin in range(0, count, SAMPLE_RATE):  # a piece at a time, to bound the memory
-        times = np.arange(begin, min(begin + SAMPLE_RATE, count), dtype=np.int64) * down
-        chosen = windows[times // len(phases)]
-        pieces.append(np.einsum("nt,nt->n", chosen, phases[times % len(phases)]))
-    return np.concatenate(pieces) if pieces else sound.signal
+    signal = np.empty((-(-count // up), up), np.float32)
+    for i in range(up):  # outputs i, i + up, ... have the same phase and are `down` inputs apart
+        begin, phase = divmod(i * down, up)
+        signal[:, i] = windows[begin::down][: len(signal)] @ phases[phase]
+    return signal.reshape(-1)[:count]
 
 
 @functools.lru_cache(8)

@@ -119,6 +119,8 @@ def _kind(path: Path, reading: Reading) -> str:
         is_table = endings & set(TABLES) and (asked or not endings & set(ENDINGS))
         return "tables" if is_table else "sounds"
     ending = path.suffix.lower()
+    if ending in (*ENDINGS, ".npy"):
+        raise PersistorError(f"{path} is a single file; give the folder that it is in")
     return "tables" if ending in TABLES else "arrays" if ending == ".npz" else "a text"
 
 
@@ -202,7 +204,10 @@ class OwnData(Task):
     def _place(self) -> Path:
         path = Path(self.path)
         if not path.exists():
-            raise PersistorError(f"{path} no longer exists; say where it is now with --data PATH")
+            raise PersistorError(
+                f"{path} no longer exists; say where it is now with --data PATH, or repeat the "
+                "command that trained the run with the new place"
+            )
         return path
 
     def _check(self, sums: Mapping[str, str]) -> None:
@@ -212,6 +217,8 @@ class OwnData(Task):
             return
         before = remembered(_contents_key(self.digest))
         what = f" ({difference(before, sums)})" if before else ""
+        if self._is_old and Path(self.path).is_dir():
+            what = " (it is of an earlier version, which compares the times of files, too)"
         raise PersistorError(
             f"{self.path} has changed since this run was started{what}; undo that, or start a new "
             "run with --data"
@@ -470,7 +477,8 @@ class OwnSeries(OwnExamples):
         lengths = series.lengths
         facts = [
             f"{len(series.x):,} sequences",
-            f"{self.outputs} numbers to predict" if self.numbers else f"{self.outputs} classes",
+            "" if self.numbers else f"{self.outputs} classes",
+            f"{self.outputs} number{'s' * (self.outputs > 1)} to predict" if self.numbers else "",
             "a class for every step" if self.per_step else "",
             division.sizes,
             f"{self.inputs} features",
