@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import shlex
 import shutil
 import struct
 import sys
@@ -16,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tyro
 from hypothesis import given
 from hypothesis import strategies as st
 from publishers import npz
@@ -23,6 +25,7 @@ from test_cli import call
 from test_data import FUZZ, damaged, refused_or_whole
 
 from persistor import Experiment, PersistorError
+from persistor.cli.train import Train
 from persistor.data.contents import fingerprint
 from persistor.data.mfcc import mfcc
 from persistor.data.series import read_table
@@ -35,6 +38,7 @@ from persistor.tasks.keywords import Features
 from persistor.tasks.own_data import OwnArrays, OwnSounds, Reading, Rows, Stored
 from persistor.tasks.task import SPLITS, Classification, StepClassification, Task
 from persistor.training import Run, train
+from persistor.training.provenance import command
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(3, 2, (50, 7, 2))
@@ -189,6 +193,7 @@ def test_added_and_removed_files_are_named(folder):
 def test_runs_of_earlier_versions_open(folder):
     """They named the place and the times of files, and had one random order for all classes."""
     path = sounds(folder)
+    write_wav(path / "low" / "deeper" / "unseen.wav", tone(300, 9_000))
     old = {"path": str(path), "digest": fingerprint(path), "classes": ["high", "low"]}
     value = Experiment(own_task(path)).to_json() | {"task": {"name": "own-sounds", **old}}
     experiment = Experiment.from_json(value)
@@ -204,7 +209,10 @@ def test_runs_of_earlier_versions_open(folder):
     (folder / "a.npz").write_bytes(npz(x=X + 1, y=CLASSES))
     with pytest.raises(PersistorError, match="has changed since"):
         arrays.split("test")
-    os.utime(path / "low" / "a_0.wav", (1, 1))
+    write_wav(path / "new" / "x.wav", tone(300, 9_000))
+    other = OwnSounds(str(path), fingerprint(path), ("high", "low"))
+    with pytest.raises(PersistorError, match="read otherwise by an earlier version"):
+        other.split("test")
     with pytest.raises(PersistorError, match="of an earlier version, which compares the times"):
         experiment.task.split("test")
 
@@ -362,6 +370,25 @@ def test_without_soundfile_the_extra_is_named(folder, monkeypatch):
         own_task(path)
 
 
+def test_the_command_of_a_run_repeats_it(folder):
+    path, who = sounds(folder), "(?P<group>.)_"
+    (path / "who.csv").write_text(
+        "".join(f"{chr(97 + i % 5)}_{i}.wav,{i % 5}\n" for i in range(10))
+    )
+    (folder / "all.csv").write_text(table(rows()))
+    tasks = [
+        own_task(path, Reading(clip=0.7)),
+        own_task(path, Reading(group_by=who)),
+        own_task(path, Reading(group_by="clips/who.csv")),
+        own_task(tables(folder)),
+        own_task(folder / "all.csv", Reading(columns=("b",), target="label", sequence="id")),
+    ]
+    for task in tasks:
+        experiment = Experiment.of(task)
+        _, _, *words = shlex.split(command(experiment))
+        assert tyro.cli(Train, args=words).experiment() == experiment
+
+
 # Splits
 
 
@@ -452,8 +479,14 @@ def test_own_folders_are_the_splits(folder):
     shutil.copy(path / "train" / "low" / "a_0.wav", path / "test" / "low" / "copy.wav")
     with pytest.raises(PersistorError, match=r"in two splits: test/low/copy\.wav = "):
         own_task(path)
-    shutil.rmtree(path / "valid")
     (path / "test" / "low" / "copy.wav").unlink()
+    shutil.rmtree(path / "test" / "low")
+    assert own_task(path).remarks()[1:] == ("no example of low is in the split test",)
+    shutil.move(path / "train" / "low", folder / "low")
+    with pytest.raises(PersistorError, match="no example of low is in the training split"):
+        own_task(path)
+    shutil.move(folder / "low", path / "train" / "low")
+    shutil.rmtree(path / "valid")
     with pytest.raises(PersistorError, match="no example is in the split valid"):
         own_task(path)
 

@@ -10,7 +10,7 @@ import io
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +211,21 @@ class Sounds:
     quiet: NDArray[np.bool_]  # whether nothing can be heard
     skipped: Mapping[str, int]  # how many other files were left out, and why
 
+    def only(self, kept: NDArray[np.bool_], reason: str) -> Sounds:
+        """Some of the sounds; the others are left out for a reason."""
+        left_out = int((~kept).sum())
+        if not left_out:
+            return self
+        return replace(
+            self,
+            names=tuple(itertools.compress(self.names, kept)),
+            sums=tuple(itertools.compress(self.sums, kept)),
+            seconds=self.seconds[kept],
+            rates=self.rates[kept],
+            quiet=self.quiet[kept],
+            skipped={**self.skipped, reason: self.skipped.get(reason, 0) + left_out},
+        )
+
     def usual_clip(self) -> float:
         """The seconds that nearly all of the sounds fit into."""
         most = np.percentile(self.seconds, COVERED)
@@ -259,19 +274,16 @@ def sounds_in(folder: Path, report: Report = silent) -> Sounds:
     if wrong:
         lines = [f"{folder / found.names[i]} {facts['problem'][i]}" for i in wrong]
         raise PersistorError(f"{some(lines)}; mend or remove {'it' if len(lines) == 1 else 'them'}")
-    kept = np.flatnonzero(facts["seconds"] > 0)
-    skipped = dict(found.skipped)
-    if len(kept) < len(found.names):
-        skipped["empty"] = skipped.get("empty", 0) + len(found.names) - len(kept)
-    return Sounds(
+    sounds = Sounds(
         folder,
-        tuple(found.names[i] for i in kept),
-        tuple(facts["sum"][kept].astype(np.str_).tolist()),
-        facts["seconds"][kept],
-        facts["rate"][kept],
-        facts["silent"][kept],
-        skipped,
+        found.names,
+        tuple(facts["sum"].astype(np.str_).tolist()),
+        facts["seconds"],
+        facts["rate"],
+        facts["silent"],
+        found.skipped,
     )
+    return sounds.only(facts["seconds"] > 0, "empty")
 
 
 _FACTS = ("sum", "seconds", "rate", "silent", "problem")

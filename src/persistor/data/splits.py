@@ -97,7 +97,8 @@ def groups_by_pattern(names: Sequence[str], pattern: str) -> list[str]:
         raise PersistorError(f"--group-by {pattern}: {error}") from None
     if "group" not in compiled.groupindex:
         raise PersistorError(
-            f"--group-by {pattern} names no group; write for example '(?P<group>[^_]+)_'"
+            f"--group-by {pattern} is no file and names no group; write for example "
+            "'(?P<group>[^_]+)_'"
         )
     texts = names if "/" in pattern else [name.rsplit("/", 1)[-1] for name in names]
     found = [compiled.search(text) for text in texts]
@@ -218,17 +219,23 @@ def equal_pairs(
     return pairs
 
 
-def check(division: Division, labels: NDArray[Any] | None, classes: Sequence[str]) -> None:
-    """Raise if a split is empty, or if a class is never trained on."""
+def checked(division: Division, labels: NDArray[Any] | None, classes: Sequence[str]) -> Division:
+    """Raise if a split is empty or a class is never trained on; warn if it is never tested."""
     for name in SPLITS:
         if not len(division.of(name)):
             raise PersistorError(f"no example is in the split {name}; put a tenth of them there")
     if labels is None:
-        return
-    seen = np.bincount(labels[division.of("train")], minlength=len(classes))
-    unseen = [classes[i] for i in np.flatnonzero(seen == 0).tolist()]
-    if unseen:
-        raise PersistorError(f"no example of {some(unseen)} is in the training split")
+        return division
+    absent = {name: _absent(division.of(name), labels, classes) for name in SPLITS}
+    if absent["train"]:
+        raise PersistorError(f"no example of {some(absent['train'])} is in the training split")
+    warned = [f"no example of {some(absent[n])} is in the split {n}" for n in absent if absent[n]]
+    return Division(division.split, (*division.warnings, *warned))
+
+
+def _absent(chosen: NDArray[np.int64], labels: NDArray[Any], classes: Sequence[str]) -> list[str]:
+    counts = np.bincount(labels[chosen], minlength=len(classes)).tolist()
+    return [name for name, count in zip(classes, counts, strict=True) if not count]
 
 
 def skipped_text(skipped: Mapping[str, int]) -> str:

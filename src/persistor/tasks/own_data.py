@@ -295,11 +295,12 @@ class OwnSounds(OwnExamples):
         _check_rule(rule, reading)
         if rule == "folders" and not splits.own_folders(sounds.names):
             raise PersistorError(f"{path} has no folders train, valid and test to split by")
-        sounds, labels = _with_labels(sounds, 1 if rule == "folders" else 0)
+        depth = 1 if rule == "folders" else 0
+        sounds = _in_classes(sounds, depth)
         draft = OwnSounds(
             str(path),
             "",
-            tuple(sorted(set(labels))),
+            tuple(sorted({name.split("/")[depth] for name in sounds.names})),
             clip=clip,
             rule=rule,
             **_grouping(path, reading),
@@ -345,7 +346,7 @@ class OwnSounds(OwnExamples):
 
     def sums(self) -> dict[str, str]:
         """The checksums of the sounds, and of what divides them."""
-        return self._sums_of(_with_labels(sounds_in(self._place()), self._depth)[0])
+        return self._sums_of(_in_classes(sounds_in(self._place()), self._depth))
 
     def remarks(self) -> tuple[str, ...]:
         """Counts of all that was found, cut, padded or left out."""
@@ -358,7 +359,7 @@ class OwnSounds(OwnExamples):
             f"{len(sounds.names):,} sounds",
             f"{len(self.classes)} classes",
             division.sizes,
-            f"{cut:,} cut to {self.clip:g} s" if cut else f"clips of {self.clip:g} s",
+            f"{cut:,} cut to {_seconds(self.clip)}" if cut else f"clips of {_seconds(self.clip)}",
             f"{padded:,} padded" if padded else "",
             f"resampled from {' and '.join(f'{rate:,}' for rate in rates)} Hz" if rates else "",
             splits.skipped_text(sounds.skipped),
@@ -374,8 +375,18 @@ class OwnSounds(OwnExamples):
 
     def _sounds(self) -> Sounds:
         """The sounds, if they are still the same."""
-        sounds = _with_labels(sounds_in(self._place()), self._depth)[0]
+        sounds = _in_classes(sounds_in(self._place()), self._depth)
         self._check(self._sums_of(sounds))
+        return self._as_before(sounds) if self._is_old else sounds
+
+    def _as_before(self, sounds: Sounds) -> Sounds:
+        """The sounds that an earlier version would have read; an error if that is not certain."""
+        known = [n.count("/") == 1 and n.lower().endswith((".wav", ".flac")) for n in sounds.names]
+        sounds = sounds.only(np.array(known, bool), "other files")
+        if tuple(sorted({name.split("/")[0] for name in sounds.names})) != self.classes:
+            raise PersistorError(
+                f"{self.path} was read otherwise by an earlier version; train again"
+            )
         return sounds
 
     def _sums_of(self, sounds: Sounds) -> dict[str, str]:
@@ -409,8 +420,7 @@ class OwnSounds(OwnExamples):
             division = splits.at_random(labels, self.classes, sounds.names, sounds.sums, groups)
         else:
             division = _given(self.rule, sounds.folder, sounds.names, sounds.sums)
-        splits.check(division, labels, self.classes)
-        return division
+        return splits.checked(division, labels, self.classes)
 
 
 @dataclass(frozen=True)
@@ -507,8 +517,7 @@ class OwnSeries(OwnExamples):
             groups = series.groups or self._groups(names)
             division = splits.at_random(labels, classes, names, series.files, groups)
             division = _with_warning(division, names, series)
-        splits.check(division, labels if classes else None, classes)
-        return division
+        return splits.checked(division, labels if classes else None, classes)
 
 
 def _completed(draft: Any, series: Series) -> Any:
@@ -693,6 +702,11 @@ def _table(path: Path, stamp: str, columns: tuple[str, ...], target: str, sequen
     return table_at(path, columns, target, sequence)
 
 
+def _seconds(clip: float) -> str:
+    """A length for people, with at least one decimal."""
+    return f"{clip:.1f} s" if (clip * 10).is_integer() else f"{clip:g} s"
+
+
 def _checked_clip(seconds: float) -> float:
     if not 0.05 <= seconds <= LONGEST:
         raise PersistorError(f"clip is {seconds:g}; it must lie between 0.05 and {LONGEST:g} s")
@@ -717,23 +731,10 @@ def _grouping(path: Path, reading: Reading) -> dict[str, Any]:
     return {"group_file": str(file.relative_to(path) if file.is_relative_to(path) else file)}
 
 
-def _with_labels(sounds: Sounds, depth: int) -> tuple[Sounds, list[str]]:
-    """The sounds that are in the folder of a class, and the class of each."""
-    inside = np.array([name.count("/") > depth for name in sounds.names])
-    if inside.all():
-        return sounds, [name.split("/")[depth] for name in sounds.names]
-    kept = np.flatnonzero(inside)
-    skipped = {**sounds.skipped, "outside a folder of a class": len(inside) - len(kept)}
-    chosen = Sounds(
-        sounds.folder,
-        tuple(sounds.names[i] for i in kept),
-        tuple(sounds.sums[i] for i in kept),
-        sounds.seconds[kept],
-        sounds.rates[kept],
-        sounds.quiet[kept],
-        skipped,
-    )
-    return chosen, [name.split("/")[depth] for name in chosen.names]
+def _in_classes(sounds: Sounds, depth: int) -> Sounds:
+    """The sounds that are in the folder of a class."""
+    inside = np.array([name.count("/") > depth for name in sounds.names], bool)
+    return sounds.only(inside, "outside a folder of a class")
 
 
 def _given(rule: str, folder: Path, names: Sequence[str], sums: Sequence[str]) -> Division:
