@@ -29,7 +29,7 @@ TABLES = (".csv", ".parquet")
 UNLABELLED = -1  # the label of a step that has none
 FEWEST = 10  # sequences: a tenth of them must be one
 _PARTS = ("x", "y", "lengths", "group")
-_ROWS = 4096  # looked at together
+_AT_ONCE = 1 << 25  # bytes looked at together
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,20 @@ def chunks(
     x: NDArray[Any], lengths: NDArray[np.integer] | None
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Some sequences at a time in single precision, with zeros after the end of each."""
-    for begin in range(0, len(x), _ROWS):
+    for rows in _slices(x):
         with np.errstate(over="ignore"):
-            chunk = np.asarray(x[begin : begin + _ROWS]).astype(np.float32)
+            chunk = np.asarray(x[rows]).astype(np.float32)
         if lengths is not None:
-            rows = slice(begin, begin + len(chunk))
             chunk[~_inside(lengths, rows, chunk.shape[1], len(chunk))] = 0
-        yield begin, chunk
+        yield rows.start, chunk
+
+
+def _slices(array: NDArray[Any]) -> Iterator[slice]:
+    """Pieces of the first axis that are small enough to copy."""
+    count = len(array) if array.ndim else 0
+    step = max(1, _AT_ONCE * count // max(1, array.nbytes))
+    for begin in range(0, count, step):
+        yield slice(begin, min(begin + step, count))
 
 
 def _inside(
@@ -171,8 +178,8 @@ def _npy_folder(folder: Path) -> Arrays:
 def _array_sum(array: NDArray[Any]) -> str:
     """The checksum of an array's form and content."""
     digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
-    for begin in range(0, len(array) if array.ndim else 0, _ROWS):
-        digest.update(np.ascontiguousarray(array[begin : begin + _ROWS]).tobytes())
+    for rows in _slices(array):
+        digest.update(np.ascontiguousarray(array[rows]).tobytes())
     return digest.hexdigest()
 
 
