@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from on_this_machine import real
 
 from persistor import PersistorError
-from persistor.data.mfcc import mfcc, one_second, read_sound
+from persistor.data.mfcc import mfcc
+from persistor.data.sounds import one_second, read_sound
 
 
 def librosas(signal):

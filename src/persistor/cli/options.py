@@ -44,6 +44,61 @@ CELL_OPTIONS.__doc__ = "Options of cells. Each applies only to the cells that de
 CellOptions = Annotated[Any, arg(name="", constructor=CELL_OPTIONS)]
 
 
+@dataclasses.dataclass(frozen=True)
+class DataOptions:
+    """How to read your own data. Each applies only together with --data."""
+
+    clip: Annotated[
+        float | None,
+        arg(
+            metavar="SECONDS",
+            help="Length of a sound: longer ones are cut, shorter ones are padded.",
+            help_behavior_hint="(default: 95% of the sounds fit; at most 10)",
+        ),
+    ] = None
+    split: Annotated[
+        Literal["random", "folders", "lists"] | None,
+        arg(
+            help="How files are divided: at random; as the folders train, valid and test say; or "
+            "as validation_list.txt and testing_list.txt say.",
+            help_behavior_hint="(default: folders if there are such folders, else random)",
+        ),
+    ] = None
+    group_by: Annotated[
+        str | None,
+        arg(
+            metavar="REGEX|CSV",
+            help="Keep groups, such as speakers, in one split: a regular expression with a group "
+            "(?P<group>...) that is searched in file names, or a CSV file of names and groups.",
+            help_behavior_hint="(default: no groups)",
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        arg(
+            metavar="A,B,...",
+            help="Input columns of a table.",
+            help_behavior_hint="(default: all others)",
+        ),
+    ] = None
+    target: Annotated[
+        str | None,
+        arg(
+            metavar="COLUMN",
+            help="Column of a table to predict.",
+            help_behavior_hint="(default: the folder)",
+        ),
+    ] = None
+    sequence: Annotated[
+        str | None,
+        arg(
+            metavar="COLUMN",
+            help="Column of a table that names the sequence of a row.",
+            help_behavior_hint="(default: a file is a sequence)",
+        ),
+    ] = None
+
+
 def given_options(options: Any) -> dict[str, Value]:
     """The options that differ from what a command has without them."""
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}

@@ -28,6 +28,14 @@ DataDir = Annotated[
         help_behavior_hint="(default: $PERSISTOR_DATA, else the cache folder)",
     ),
 ]
+Moved = Annotated[
+    Path | None,
+    arg(
+        metavar="PATH",
+        help="Where your own data are now, if they have moved since training.",
+        help_behavior_hint="(default: where they were)",
+    ),
+]
 Length = Annotated[
     int | None,
     arg(metavar="INT", help="Sequence length.", help_behavior_hint="(default: the task's)"),

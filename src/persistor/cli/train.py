@@ -12,13 +12,20 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from persistor._tools.errors import PersistorError
-from persistor.cli.options import CELL_OPTIONS, CellOptions, assignments, given_options
+from persistor.cli.options import (
+    CELL_OPTIONS,
+    CellOptions,
+    DataOptions,
+    assignments,
+    given_options,
+)
 from persistor.cli.shared import (
     ArchitectureName,
     Changes,
     DataDir,
     Json,
     Length,
+    Moved,
     Runs,
     StopOnSignal,
     Where,
@@ -57,8 +64,9 @@ class Train:
         Path | None,
         arg(
             metavar="PATH",
-            help="Train on your own data instead of a task: an .npz file with x (N, T, F) and y, "
-            "a folder with one folder of sounds for each class, or a text file.",
+            help="Train on your own data instead of a task: a folder with one folder of sounds or "
+            "tables for each class, arrays x (N, T, F) and y in an .npz file or a folder of .npy "
+            "files, a .csv or .parquet table, or a text file.",
         ),
     ] = None
     cell: Annotated[
@@ -138,6 +146,7 @@ class Train:
     tensorboard: Annotated[
         bool, arg(help="Also write an event file for TensorBoard into the run folder.")
     ] = False
+    reading: Annotated[DataOptions, arg(name="")] = DataOptions()
     options: CellOptions = CELL_OPTIONS()
     runs: Runs = None
     data_dir: DataDir = None
@@ -169,13 +178,23 @@ class Train:
         )
 
     def _task(self):
+        chosen = given_options(self.reading)
         if self.data is None:
+            for name in chosen:
+                raise PersistorError(f"--{name.replace('_', '-')} needs your own data: --data PATH")
             return self.task
-        from persistor.tasks import own_task
-
         if self.task:
             raise PersistorError(f"give either {self.task} or --data, not both")
-        return own_task(self.data)
+        from persistor._tools.progress import Counter
+        from persistor.tasks.own_data import Reading, own_task
+
+        columns = tuple(filter(None, str(chosen.pop("columns", "")).split(",")))
+        reading: Any = {**chosen, "columns": columns}
+        with Counter(f"reading {self.data.name}") as count:
+            task = own_task(self.data, Reading(**reading), count)
+        for line in task.remarks():
+            print(line, file=sys.stderr)
+        return task
 
     def run(self) -> int:
         """Train, and print the outcome."""
@@ -228,6 +247,7 @@ class Evaluate:
 
     run_folder: Where
     lengths: Annotated[tuple[int, ...], arg(help="Sequence lengths to test on.")] = ()
+    data: Moved = None
     runs: Runs = None
     data_dir: DataDir = None
     json: Json = False
@@ -240,6 +260,8 @@ class Evaluate:
         from persistor.training import evaluate
 
         trained_task = run.experiment.task
+        if self.data is not None:
+            trained_task = trained_task.with_data(self.data)
         tasks = [trained_task.with_length(length) for length in self.lengths] or [trained_task]
         model = run.model()
         metric = trained_task.objective.metric
@@ -269,6 +291,7 @@ class Inspect:
 
     run_folder: Where
     length: Length = None
+    data: Moved = None
     examples: Annotated[int, arg(help="Number of test sequences to use.")] = 64
     picture: Annotated[
         Path | None,
@@ -290,6 +313,7 @@ class Inspect:
         from persistor.plots.inspection import draw_inspection
 
         task = run.experiment.task
+        task = task if self.data is None else task.with_data(self.data)
         task = task if self.length is None else task.with_length(self.length)
         batch = inspection.first_batch(task.split("test"), self.examples)
         traces, reports = inspection.look(run.model(), batch)

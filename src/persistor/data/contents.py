@@ -1,4 +1,8 @@
-"""The files of a folder, or of an archive of that folder, which is read without unpacking it."""
+"""The files of a folder, or of an archive of that folder, which is read without unpacking it.
+
+A folder of your own is known by what it holds: `identity` covers names and contents, and neither
+the place nor the times of the files.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ import os
 import posixpath
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from persistor._tools.errors import PersistorError
@@ -70,3 +76,98 @@ def fingerprint(path: Path) -> str:
         line = f"{name} {facts.st_size} {facts.st_mtime_ns}\n"
         digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The files of a folder that have a wanted ending, and how many others were left out, and why.
+
+    `fingerprint` changes when any of the files may have changed.
+    """
+
+    names: tuple[str, ...]
+    skipped: Mapping[str, int]
+    fingerprint: str
+
+
+def survey(folder: Path, endings: tuple[str, ...]) -> Survey:
+    """Look through a folder and its subfolders. Links are followed.
+
+    Hidden files, empty files, other files and folders that begin with _ are left out.
+    """
+    facts, skipped = [], Counter[str]()
+    for name, entry in _entries(folder, "", (os.path.realpath(folder),), skipped):
+        reason, line = _judged(name, entry, endings)
+        if reason:
+            skipped[reason] += 1
+        else:
+            facts.append((name, line))
+    facts.sort()
+    lines = "".join(line for _, line in facts).encode(errors="surrogateescape")
+    names = tuple(name for name, _ in facts)
+    return Survey(names, dict(skipped), hashlib.sha256(lines).hexdigest()[:16])
+
+
+def _entries(
+    folder: Path, below: str, above: tuple[str, ...], skipped: Counter[str]
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every file, with its name relative to the top; a link back to a folder above is left out."""
+    try:
+        entries = sorted(os.scandir(folder / below), key=lambda entry: entry.name)
+    except OSError as error:
+        raise PersistorError(f"{folder / below} cannot be read: {error.strerror}") from None
+    for entry in entries:
+        name = f"{below}/{entry.name}" if below else entry.name
+        if not entry.is_dir():
+            yield name, entry
+        elif entry.name.startswith("."):
+            skipped["hidden"] += 1
+        elif os.path.realpath(entry.path) in above:
+            skipped["links in a circle"] += 1
+        else:
+            yield from _entries(folder, name, (*above, os.path.realpath(entry.path)), skipped)
+
+
+def _judged(name: str, entry: os.DirEntry[str], endings: tuple[str, ...]) -> tuple[str, str]:
+    """Why a file is left out, or else a line of facts about it."""
+    if entry.name.startswith("."):
+        return "hidden", ""
+    if any(part.startswith("_") for part in name.split("/")[:-1]):
+        return "in folders that begin with _", ""
+    try:
+        facts = entry.stat()
+    except OSError:
+        return "broken links", ""
+    if not entry.name.lower().endswith(endings):
+        return "other files", ""
+    if not facts.st_size:
+        return "empty", ""
+    return "", f"{name} {facts.st_size} {facts.st_mtime_ns}\n"
+
+
+def checksum(content: bytes | memoryview) -> str:
+    """The SHA-256 of a content, in hex digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def identity(sums: Mapping[str, str]) -> str:
+    """One checksum for many contents: over their names and checksums, in the order of the names."""
+    lines = "".join(f"{name}\0{sums[name]}\n" for name in sorted(sums))
+    return checksum(lines.encode(errors="surrogateescape"))
+
+
+def difference(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What was added, removed and changed, by name."""
+    changed = [name for name in before if name in after and before[name] != after[name]]
+    lists = {
+        "added": sorted(set(after) - set(before)),
+        "removed": sorted(set(before) - set(after)),
+        "changed": sorted(changed),
+    }
+    return "; ".join(f"{verb} {some(names)}" for verb, names in lists.items() if names)
+
+
+def some(names: list[str], most: int = 3) -> str:
+    """The first few names, and how many there are besides."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")

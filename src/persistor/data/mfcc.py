@@ -1,4 +1,4 @@
-"""Mel-frequency cepstral coefficients, equal to librosa's defaults, and the sound they come from.
+"""Mel-frequency cepstral coefficients, equal to librosa's defaults.
 
 frames of 512 samples, 160 apart, zeros beyond both ends, Hann window
 -> power spectrum -> 128 mel bands (Slaney) -> decibels, at most 80 below the loudest
@@ -8,7 +8,6 @@ frames of 512 samples, 160 apart, zeros beyond both ends, Hann window
 from __future__ import annotations
 
 import functools
-import io
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,27 +75,3 @@ def _cosines() -> NDArray[np.float32]:
     basis = np.sqrt(2 / BANDS) * np.cos(angles)
     basis[:, 0] /= np.sqrt(2)
     return basis.astype(np.float32)
-
-
-def read_sound(content: bytes, name: str) -> NDArray[np.float32]:
-    """The samples of a wav or flac file, averaged over its channels."""
-    try:
-        import soundfile
-    except ImportError:
-        raise PersistorError(
-            "reading sound needs soundfile; install it with: pip install 'persistor[audio]'"
-        ) from None
-    try:
-        signal, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
-    except (soundfile.SoundFileError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise PersistorError(f"{name} is not a complete wav or flac file ({error})") from None
-    if rate != SAMPLE_RATE:
-        raise PersistorError(f"{name} has a sample rate of {rate} Hz; resample it to {SAMPLE_RATE}")
-    if not len(signal) or not np.isfinite(signal).all():
-        raise PersistorError(f"{name} holds no sound")
-    return signal.mean(1, dtype=np.float32)
-
-
-def one_second(signal: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The first second of a clip, padded with silence if the clip is shorter."""
-    return np.pad(signal[:SAMPLE_RATE], (0, max(0, SAMPLE_RATE - len(signal))))

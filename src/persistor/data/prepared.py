@@ -17,11 +17,11 @@ import platformdirs
 from numpy.typing import NDArray
 
 from persistor._tools.errors import PersistorError
-from persistor._tools.files import replacing, writing
+from persistor._tools.files import read_json, replacing, write_json, writing
 from persistor.data.dataset import data_folder
 
 Arrays = dict[str, NDArray[Any]]
-_DAMAGE = (
+DAMAGE = (
     OSError,
     EOFError,
     LookupError,
@@ -50,6 +50,21 @@ def prepared(key: str, make: Callable[[], Arrays]) -> Path:
     return path
 
 
+def remember(key: str, value: Any) -> None:
+    """Keep a small JSON value beside the arrays."""
+    path = _folder() / f"{key}.json"
+    if not path.exists():
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, value)
+
+
+def remembered(key: str) -> Any:
+    """The JSON value with this key; None if it is not there."""
+    path = _folder() / f"{key}.json"
+    return read_json(path) if path.exists() else None
+
+
 def _folder() -> Path:
     """A folder beside the data, or in the platform's cache if the data are read-only."""
     data = data_folder()
@@ -64,7 +79,7 @@ def read_arrays(path: Path) -> Arrays:
             return {name.removesuffix(".npy"): _array(file.read(name)) for name in file.namelist()}
     except FileNotFoundError:
         raise PersistorError(f"{path} does not exist") from None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         reason = str(error).split("\n")[0]
         raise PersistorError(f"{path} is not a complete .npz file of arrays: {reason}") from None
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from persistor._tools.errors import PersistorError
 from persistor.data.contents import contents, fingerprint
 from persistor.data.dataset import DataSet, File
-from persistor.data.mfcc import COEFFICIENTS, SAMPLE_RATE, STEPS, mfcc, one_second, read_sound
+from persistor.data.mfcc import COEFFICIENTS, SAMPLE_RATE, STEPS, mfcc
 from persistor.data.prepared import Arrays, prepared, read_arrays
+from persistor.data.sounds import one_second, read_sound
 from persistor.data.workers import Report, in_order, silent
 
 _FROM = "https://storage.googleapis.com/download.tensorflow.org/data/"

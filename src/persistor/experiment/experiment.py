@@ -4,7 +4,6 @@ that Python and the command line mean the same run."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -137,9 +136,8 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; `from_json` is its inverse."""
-        task = {"name": self.task.name, **dataclasses.asdict(self.task)}  # pyright: ignore[reportArgumentType]
         value = {
-            "task": task,
+            "task": {"name": self.task.name, **self.task.to_json()},
             "model": self.model.to_json(),
             "training": self.training.to_json(),
             "seed": self.seed,
@@ -168,10 +166,16 @@ class Experiment:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise PersistorError(f"this is not the description of an experiment: {error}") from None
 
+    def without_hints(self, value: dict[str, Any]) -> dict[str, Any]:
+        """A description without what does not make it another experiment, such as a path."""
+        task = {k: v for k, v in value["task"].items() if k not in self.task.hints}
+        return {**value, "task": task}
+
     @property
     def hash(self) -> str:
         """Sixteen hex digits that identify this experiment."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        value = self.without_hints(self.to_json())
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

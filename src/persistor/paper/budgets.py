@@ -49,6 +49,7 @@ BUDGETS: dict[str, Budget] = {
 FOR_OWN_DATA: dict[str, Budget] = {
     "own-arrays": Budget(35_000, 32, 1),
     "own-sounds": Budget(35_000, 32, 1),
+    "own-table": Budget(35_000, 32, 1),
     "own-text": Budget(100_000, 256, 1),
 }
 

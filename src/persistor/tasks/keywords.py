@@ -27,9 +27,10 @@ class Features(eqx.Module):
     """Features in half precision, scaled to mean 0 and deviation 1 when they are used."""
 
     features: Float[Array, "n t c"]
-    targets: Int[Array, " n"] | Float[Array, "n o"]
+    targets: Int[Array, " n"] | Int[Array, "n t"] | Float[Array, "n o"]
     mean: Float[Array, " c"]
     deviation: Float[Array, " c"]
+    lengths: Int[Array, " n"] | None = None
 
     @classmethod
     def scaled_as(
@@ -49,7 +50,8 @@ class Features(eqx.Module):
         """Features with every coefficient scaled as in training."""
         x = self.features[indices].astype(jnp.float32)
         scaled = (x - self.mean[None, None, :]) / self.deviation[None, None, :]
-        return Batch(Dense(scaled), self.targets[indices])
+        lengths = None if self.lengths is None else self.lengths[indices]
+        return Batch(Dense(scaled), self.targets[indices], lengths)
 
 
 @dataclass(frozen=True)

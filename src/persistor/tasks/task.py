@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import equinox as eqx
@@ -105,6 +106,36 @@ class Classification:
         return (outputs.argmax(-1).astype(targets.dtype) == targets).astype(jnp.float32)
 
 
+class StepClassification:
+    """Cross-entropy and accuracy at every step; a step whose target is negative does not count."""
+
+    metric = "accuracy"
+    higher_is_better = True
+    perfect = 1.0
+
+    def loss(
+        self, outputs: Float[Array, "b t c"], targets: Int[Array, "b t"]
+    ) -> Float[Array, " b"]:
+        """The mean over the steps of a sequence."""
+        known = jnp.maximum(targets, 0)
+        losses = optax.softmax_cross_entropy_with_integer_labels(outputs, known)
+        return _mean_of_labelled(losses, targets)
+
+    def score(
+        self, outputs: Float[Array, "b t c"], targets: Int[Array, "b t"]
+    ) -> Float[Array, " b"]:
+        """The share of steps whose likeliest class is the target."""
+        right = outputs.argmax(-1).astype(targets.dtype) == targets
+        return _mean_of_labelled(right.astype(jnp.float32), targets)
+
+
+def _mean_of_labelled(
+    values: Float[Array, "b t"], targets: Int[Array, "b t"]
+) -> Float[Array, " b"]:
+    labelled = (targets >= 0).astype(values.dtype)
+    return (values * labelled).sum(-1) / jnp.maximum(labelled.sum(-1), 1)
+
+
 class Regression:
     """Squared error; mean absolute error."""
 
@@ -167,6 +198,7 @@ class Task(ABC):
     letters: tuple[str, ...] = ()  # the characters that the inputs mean, if they are characters
     classes: tuple[str, ...] = ()  # the names of the outputs, if they have names
     picture: tuple[int, int] | None = None  # height and width, if the steps are pixels
+    hints: tuple[str, ...] = ()  # fields that an experiment keeps, but that do not make it another
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -176,6 +208,19 @@ class Task(ABC):
     @abstractmethod
     def split(self, name: str) -> Split:
         """The part called `train`, `valid` or `test`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, as an experiment keeps them."""
+        task: Any = self  # a dataclass; the type system cannot express this
+        return asdict(task)
+
+    def preparation(self) -> dict[str, Any]:
+        """How one raw input becomes the model's, in plain JSON values; empty if there is no way."""
+        return {}
+
+    def with_data(self, path: Path) -> Task:
+        """The same task on data that have moved to another place."""
+        raise PersistorError(f"{self.name} has its own data, not those in {path}; leave --data out")
 
     def with_length(self, length: int) -> Task:
         """The same task with sequences of another length."""

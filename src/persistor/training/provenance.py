@@ -21,6 +21,7 @@ from persistor.kernels.doctor import compiled, engine_here, versions
 from persistor.kernels.engine import chosen
 from persistor.paper.budgets import budget
 from persistor.tasks import KINDS, TASKS, Task
+from persistor.tasks.own_data import OwnData
 
 MISSING = "not recorded"
 
@@ -164,7 +165,7 @@ def _word(value: Any) -> str:
 
 def _task_options(task: Task) -> list[str]:
     """The task by name, or the path of your own data; its length if that is not the default."""
-    words = [task.name] if task.name in TASKS else ["--data", vars(task)["path"]]
+    words = task.options() if isinstance(task, OwnData) else [task.name]
     usual = type(task).length
     return words if task.length == usual else [*words, "--length", str(task.length)]
 

@@ -88,9 +88,11 @@ class Run:
         path = folder / experiment.name
         description = path / "experiment.json"
         if description.exists():
-            if read_json(description) != experiment.to_json():
+            stored, wanted = read_json(description), experiment.to_json()
+            if stored == wanted:
+                return Run(path, experiment)
+            if not _same(experiment, stored, wanted):
                 raise PersistorError(f"{path} holds another experiment; move it away")
-            return Run(path, experiment)
         with writing(folder):
             path.mkdir(parents=True, exist_ok=True)
         write_json(description, experiment.to_json())
@@ -157,6 +159,13 @@ class Run:
             except OSError:
                 raise PersistorError(f"{self.path} is being trained by another process") from None
             yield
+
+
+def _same(experiment: Experiment, stored: Any, wanted: dict[str, Any]) -> bool:
+    """Whether two descriptions differ at most in hints, such as where your own data are."""
+    if not isinstance(stored, dict) or not isinstance(stored.get("task"), dict):
+        return False
+    return experiment.without_hints(stored) == experiment.without_hints(wanted)
 
 
 def progress_lines(text: str) -> list[dict[str, Any]]:
