@@ -124,7 +124,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "events-sleep": {**QUIET, **CHRONO, **EVENTS, "gate_sleep": 0.05},
     "placed": PLACED,
     "placed-slow": {**PLACED, "gate_rate": 0.1},
-    "placed-sleep": {**PLACED, "gate_rate": 0.1, "gate_sleep": 0.05},
+    "robust": {"architecture": "robust"},
     "placed-slower": {**PLACED, "gate_rate": 0.02, "gate_sleep": 0.05},
 }
 

@@ -81,6 +81,8 @@ def test_gates_learn_at_a_rate_of_their_own_after_their_sleep():
         assert gates == 0
         assert others > 0
     assert moved({"gate_sleep": 0.4}, 45)[0] > 0
+    soft = Experiment.of("parity", cell="mingru", tiny=True).build()
+    assert what_feeds_gates(soft) == []  # soft gates learn like all else
     rates = [
         float(gate_rate(PAPER.but({"gate_sleep": 0.4}), 100, jnp.asarray(s)))
         for s in (40, 50, 61, 100)

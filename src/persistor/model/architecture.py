@@ -29,7 +29,7 @@ class Architecture:
     | encoding | width of the positional encoding; None: the model's width; 0: no positions |
     | base | base of the encoding's wavelengths |
     | position_scale | initial factor on the positional weights |
-    | places | how much thresholds differ from place to place at the start (`model.start`) |
+    | places | how much thresholds differ from place to place at the start (`model.placed`) |
     | encoder_bias | whether the encoder has biases; without them, an input of zeros stays zeros |
     | empty | the code of an input of zeros: as `coded`, or `zero` (subtracted from every code) |
     | encoder_norm | whether a norm follows the encoder |
@@ -43,8 +43,9 @@ class Architecture:
     | gate_sleep | share of the steps before what feeds the gates begins to learn |
     | starts | how cells start: their options that are starts, such as `hold` |
 
-    What feeds the gates is the projection inside a cell, the map that adds positions, and the norm
-    before them. After its sleep its rate rises linearly during half as many steps.
+    What feeds the gates is the projection inside a cell with thresholds (BMRU, CMRU, alphaCMRU),
+    the map that adds positions before it, and the norm before that. After its sleep its rate rises
+    linearly during half as many steps.
     """
 
     norm: Literal["after", "first"] = "after"
@@ -188,4 +189,24 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     # An input of zeros stays zeros, and the positional encoding changes fast.
     "quiet": Architecture(norm="first", gate="before", encoder_bias=False, base=100.0),
+    # Nothing happens in silence, every unit listens at places of its own, and gates learn slowly.
+    "robust": Architecture(
+        norm="first",
+        gate="before",
+        norm_epsilon=1.0,
+        base=100.0,
+        position_scale=0.01,
+        places=8.0,
+        empty="zero",
+        readout_bias=1.0,
+        gate_rate=0.1,
+        gate_sleep=0.05,
+        starts=(
+            ("gain", 4.0),
+            ("hold", 0.5),
+            ("longest", 1000.0),
+            ("scales", "one"),
+            ("thresholds", "constant"),
+        ),
+    ),
 }

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from persistor.arrays import Array, Float, Int
+from persistor.cells import BMRU, CMRU, AlphaCMRU
 from persistor.experiment import TrainingSpec
 from persistor.model import Architecture
 
@@ -50,6 +51,6 @@ def gate_rate(architecture: Architecture, steps: int, step: Int[Array, ""]) -> F
 
 
 def what_feeds_gates(model: Any) -> list[Any]:
-    """The parameters of a backbone, or what stands for them, between inputs and gates."""
-    before = [(block.norm, block.position, block.cell.project) for block in model.blocks]
-    return jax.tree.leaves(before)
+    """The parameters of a backbone, or what stands for them, between inputs and hard gates."""
+    hard = [block for block in model.blocks if isinstance(block.cell, BMRU | CMRU | AlphaCMRU)]
+    return jax.tree.leaves([(block.norm, block.position, block.cell.project) for block in hard])
