@@ -21,12 +21,14 @@ def commands() -> dict[str, Any]:
     from persistor.cli.about import Bench, Completion, Demo, Doctor, List
     from persistor.cli.data import Data
     from persistor.cli.hardware import Hardware
+    from persistor.cli.predict import Predict
     from persistor.cli.reproduce import Compare, DrawFigure, Report, Reproduce
     from persistor.cli.results import Results
     from persistor.cli.train import Evaluate, Inspect, Sample, Train
 
     return {
         "train": Train,
+        "predict": Predict,
         "evaluate": Evaluate,
         "inspect": Inspect,
         "sample": Sample,

@@ -264,6 +264,7 @@ class Evaluate:
             trained_task = trained_task.with_data(self.data)
         tasks = [trained_task.with_length(length) for length in self.lengths] or [trained_task]
         model = run.model()
+        run.add_preparation(trained_task)
         metric = trained_task.objective.metric
         results = []
         for length, task in zip(self.lengths or (None,), tasks, strict=True):

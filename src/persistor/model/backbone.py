@@ -15,8 +15,10 @@ from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
 from persistor.cells.epsilon import Cumulative
+from persistor.data.preparation import Preparation
 from persistor.model.architecture import PAPER, Architecture
 from persistor.model.block import Block
+from persistor.model.prediction import Prediction, examples_of, predictions
 from persistor.nn.layers import MLP, LayerNorm, Linear, check_size
 from persistor.nn.pooling import Pooling, mean_over, pooling_named
 from persistor.nn.positions import Encoding, compact_encoding, sinusoid
@@ -87,6 +89,7 @@ class Backbone(eqx.Module):
     pooling: Pooling = eqx.field(static=True)
     architecture: Architecture = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
+    preparation: Preparation | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -98,6 +101,7 @@ class Backbone(eqx.Module):
         architecture: Architecture = PAPER,
         pooling: Pooling = Pooling.LAST,
         dropout: float = 0.0,
+        preparation: Preparation | None = None,
         key: Key,
     ):
         _check(inputs, outputs, cells, width, architecture, dropout)
@@ -132,6 +136,7 @@ class Backbone(eqx.Module):
         self.pooling = pooling_named(pooling)
         self.architecture = architecture
         self.dropout = dropout
+        self.preparation = preparation
 
     @property
     def width(self) -> int:
@@ -246,6 +251,22 @@ class Backbone(eqx.Module):
         """One step of a stream: the prediction as if the sequence ended here, and the memory."""
         y, memory = self(jnp.asarray(x)[..., None, :], memory)
         return (y[..., 0, :] if self.pooling is Pooling.NONE else y), memory
+
+    def predict(self, inputs: Any) -> list[Prediction]:
+        """Answers about files (paths) or arrays (t, i), alone or in a list.
+
+        A model that was trained by `train` knows how to read what it was trained on. So
+        `persistor.load(RUN).predict("some.wav")[0].best` is a word.
+        """
+        return list(predictions(self, examples_of(self, inputs)))
+
+    def prepared_by(self, preparation: Preparation | None) -> Backbone:
+        """The same model, which knows how to read inputs."""
+        copy = object.__new__(type(self))
+        for field in dataclasses.fields(self):
+            object.__setattr__(copy, field.name, getattr(self, field.name))
+        object.__setattr__(copy, "preparation", preparation)
+        return copy
 
     def with_epsilon(self, epsilon: float | Float[Array, ""]) -> Backbone:
         """The same model with every cumulative cell at this epsilon (which may be traced)."""

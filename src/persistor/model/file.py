@@ -25,6 +25,7 @@ from persistor._tools.errors import PersistorError, unknown
 from persistor._tools.files import write_atomically
 from persistor.cells import CELLS, Cell
 from persistor.cells.epsilon import EPSILON
+from persistor.data.preparation import Preparation
 from persistor.model.architecture import PAPER
 from persistor.model.backbone import Backbone
 from persistor.nn.layers import check_size
@@ -78,6 +79,7 @@ def describe(model: Backbone | Cell) -> dict[str, Any]:
         "dropout": model.dropout,
         "architecture": model.architecture.to_json(),
         "cells": [_describe_cell(block.cell) for block in model.blocks],
+        **({"preparation": model.preparation.to_json()} if model.preparation else {}),
     }
 
 
@@ -138,8 +140,15 @@ def _build_backbone(description: dict[str, Any], cells: Cells) -> Backbone:
         architecture=PAPER.but(description["architecture"]),
         pooling=Pooling(description["pooling"]),
         dropout=description["dropout"],
+        preparation=_preparation(description),
         key=_key(),
     )
+
+
+def _preparation(description: dict[str, Any]) -> Preparation | None:
+    """How the model reads inputs, if it knows."""
+    value = description.get("preparation")
+    return None if value is None else Preparation.from_json(value)
 
 
 def _key():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from persistor.arrays import Array, Float, Int, UInt
 from persistor.data import cifar10, mnist, pathfinder
+from persistor.data.preparation import Preparation
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks.task import Batch, Classification, Task
@@ -52,13 +54,23 @@ class PixelsOfDigits(Task):
 
     permutation: int | None  # the seed of the pixels' order; None for row by row
 
+    def preparation(self) -> Preparation:
+        """A picture of 28 by 28, in the order of the pixels."""
+        return replace(super().preparation(), order=tuple(self._order().tolist()))
+
+    def _order(self) -> NDArray[np.int64]:
+        """The pixels in the order in which they are read."""
+        if self.permutation is None:
+            return np.arange(784)
+        return np.random.RandomState(self.permutation).permutation(784)
+
     def split(self, name: str) -> GreyImages:
         """50,000 / 10,000 / 10,000: the last 10,000 training images are for validation."""
         pixels, digits = mnist.load(self.source)
         chosen = self.source.slice(name)
         pixels = pixels[chosen]
         if self.permutation is not None:
-            pixels = pixels[:, np.random.RandomState(self.permutation).permutation(784)]
+            pixels = pixels[:, self._order()]
         return GreyImages(jnp.asarray(pixels), jnp.asarray(digits[chosen], jnp.int32))
 
 

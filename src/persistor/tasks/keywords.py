@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int
 from persistor.data import speech
+from persistor.data.preparation import Preparation
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Dense
 from persistor.tasks.task import Batch, Classification, Task
@@ -74,6 +75,19 @@ class SpokenWords(Task):
     @abstractmethod
     def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
         """For each class, its words and the share of the class that each word makes up."""
+
+    def preparation(self) -> Preparation:
+        """A second of sound; its MFCCs are scaled as in training."""
+        clips, train = speech.load(self.source), self.split("train")
+        words = tuple("/".join(group) for group in self.groups(clips.words))
+        return replace(
+            super().preparation(),
+            kind="sounds",
+            classes=self.classes or words,
+            clip=1.0,
+            mean=tuple(train.mean.tolist()),
+            deviation=tuple(train.deviation.tolist()),
+        )
 
     def split(self, name: str) -> Features:
         """80 / 10 / 10% of the clips, the same number of every class."""

@@ -27,6 +27,7 @@ from persistor.arrays import Array, Float, Int
 from persistor.data import splits
 from persistor.data.contents import checksum, difference, fingerprint, identity, some, survey
 from persistor.data.mfcc import COEFFICIENTS
+from persistor.data.preparation import Preparation
 from persistor.data.prepared import remember, remembered
 from persistor.data.series import TABLES, Series, arrays_at, chunks, table_at
 from persistor.data.sounds import ENDINGS, LONGEST, Sounds, sounds_in
@@ -267,12 +268,12 @@ class OwnExamples(OwnData):
         scales = {"mean": self.mean, "deviation": self.deviation}
         return {name: jnp.asarray(values, jnp.float32) for name, values in scales.items()}
 
-    def _scales(self) -> dict[str, list[float]]:
+    def _scales(self) -> dict[str, tuple[float, ...]]:
         """The mean and deviation of every feature in training, also of earlier runs."""
         if self.mean:
-            return {"mean": list(self.mean), "deviation": list(self.deviation)}
+            return {"mean": self.mean, "deviation": self.deviation}
         train: Any = self.split("train")
-        return {"mean": train.mean.tolist(), "deviation": train.deviation.tolist()}
+        return {"mean": tuple(train.mean.tolist()), "deviation": tuple(train.deviation.tolist())}
 
 
 @dataclass(frozen=True)
@@ -326,14 +327,10 @@ class OwnSounds(OwnExamples):
         """The place, the split, and the length of a clip."""
         return [*super().options(), "--clip", f"{self.clip:g}"]
 
-    def preparation(self) -> dict[str, Any]:
+    def preparation(self) -> Preparation:
         """Sounds become clips of some seconds at 16 kHz; their MFCCs are scaled."""
-        return {
-            "kind": "sounds",
-            "classes": list(self.classes),
-            "clip": self.clip,
-            **self._scales(),
-        }
+        fields: dict[str, Any] = {"kind": "sounds", "clip": self.clip, **self._scales()}
+        return dataclasses.replace(super().preparation(), **fields)
 
     def split(self, name: str) -> Features:
         """A part of the sounds, as the task divides them."""
@@ -450,15 +447,9 @@ class OwnSeries(OwnExamples):
         """Of a guess among the classes."""
         return math.inf if self.numbers else 1 / self.outputs
 
-    def preparation(self) -> dict[str, Any]:
-        """Sequences are scaled; `per_step` and `numbers` say what the outputs mean."""
-        return {
-            "classes": list(self.classes),
-            "inputs": self.inputs,
-            "numbers": self.numbers,
-            "per_step": self.per_step,
-            **self._scales(),
-        }
+    def preparation(self) -> Preparation:
+        """Sequences are scaled."""
+        return dataclasses.replace(super().preparation(), **self._scales())
 
     def split(self, name: str) -> Features | Stored:
         """A part of the sequences, as the task divides them."""
@@ -554,10 +545,6 @@ class OwnArrays(OwnSeries):
         )
         return _completed(draft, series)
 
-    def preparation(self) -> dict[str, Any]:
-        """Arrays (T, F) are scaled."""
-        return {"kind": "arrays", **super().preparation()}
-
     def options(self) -> list[str]:
         """The place alone: arrays say themselves how they are divided."""
         return ["--data", self.path]
@@ -604,10 +591,9 @@ class OwnTable(OwnSeries):
         )
         return _completed(draft, series)
 
-    def preparation(self) -> dict[str, Any]:
+    def preparation(self) -> Preparation:
         """The columns of a table are scaled."""
-        columns = {"columns": list(self.columns), "target": self.target, "sequence": self.sequence}
-        return {"kind": "table", **columns, **super().preparation()}
+        return dataclasses.replace(super().preparation(), kind="table", columns=self.columns)
 
     def options(self) -> list[str]:
         """The place, the split, and the columns."""
@@ -662,10 +648,6 @@ class OwnText(OwnData):
     def chance(self) -> float:
         """Of a guess among the characters."""
         return math.log(self.inputs)
-
-    def preparation(self) -> dict[str, Any]:
-        """Characters are numbered in the order of the alphabet."""
-        return {"kind": "text", "alphabet": self.alphabet}
 
     def split(self, name: str) -> Windows:
         """90 / 5 / 5% of the text, in one piece each."""

@@ -16,6 +16,7 @@ import optax
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int, Key
 from persistor.data.dataset import SPLITS
+from persistor.data.preparation import Answer, Preparation
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Sequence
 
@@ -214,9 +215,22 @@ class Task(ABC):
         task: Any = self  # a dataclass; the type system cannot express this
         return asdict(task)
 
-    def preparation(self) -> dict[str, Any]:
-        """How one raw input becomes the model's, in plain JSON values; empty if there is no way."""
-        return {}
+    def preparation(self) -> Preparation:
+        """How one input becomes what a model reads, and what its outputs mean.
+
+        By what the task declares: letters, a picture, or else arrays as they are.
+        """
+        height, width = self.picture or (0, 0)
+        return Preparation(
+            kind="text" if self.letters else "pixels" if self.picture else "arrays",
+            answer=_answer(self.objective),
+            classes=self.classes,
+            inputs=self.inputs,
+            height=height,
+            width=width,
+            letters=self.letters,
+            longest=self.length if self.letters else 0,
+        )
 
     def with_data(self, path: Path) -> Task:
         """The same task on data that have moved to another place."""
@@ -229,6 +243,15 @@ class Task(ABC):
         check_length(length)
         task: Any = self  # a dataclass; the type system cannot express this
         return replace(task, length=length)
+
+
+def _answer(objective: Objective) -> Answer:
+    """What the outputs of a model mean; those of an objective of your own are numbers."""
+    if isinstance(objective, Classification):
+        return "class"
+    if isinstance(objective, StepClassification):
+        return "steps"
+    return "next" if isinstance(objective, NextToken) else "numbers"
 
 
 T = TypeVar("T")

@@ -310,7 +310,7 @@ def _save(
     """
     if best is not None:
         save(
-            best,
+            best.prepared_by(run.experiment.task.preparation()),
             run.best,
             experiment=run.experiment.hash,
             step=standing.best_step,

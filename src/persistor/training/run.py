@@ -27,7 +27,8 @@ from persistor._tools.files import read_json, write_atomically, write_json, writ
 from persistor.cells import CELLS, Cell
 from persistor.experiment import Experiment
 from persistor.model import Backbone
-from persistor.model.file import load_model, opened, read_arrays, read_metadata
+from persistor.model.file import load_model, opened, read_arrays, read_metadata, save
+from persistor.tasks import Task
 
 BEST = "best.safetensors"
 M = TypeVar("M", bound=Backbone | Cell)
@@ -131,6 +132,14 @@ class Run:
         """The model with the best weights so far."""
         blank = eqx.filter_eval_shape(self.experiment.build)
         return read_arrays(self.best, blank, self.experiment.hash)[0]
+
+    def add_preparation(self, task: Task) -> None:
+        """Add to the best weights of an earlier version what prediction needs, if it is missing."""
+        with opened(self.best) as file:
+            metadata = read_metadata(self.best, file)
+        if "preparation" not in metadata.get("model", {}):
+            kept = {k: v for k, v in metadata.items() if k not in ("model", "constants")}
+            save(self.model().prepared_by(task.preparation()), self.best, **kept)
 
     def progress(self) -> list[dict[str, Any]]:
         """Every evaluation so far; a line torn by a crash is dropped."""

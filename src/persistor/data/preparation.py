@@ -1,0 +1,211 @@
+"""From a file to what a model reads: kept with a model, so that no training data are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import reading
+from persistor.data.mfcc import SAMPLE_RATE, mfcc
+from persistor.data.prepared import DAMAGE, read_arrays
+from persistor.data.series import TABLES, read_table
+from persistor.data.sounds import ENDINGS, Sound, clip_features, decoded, fitted, samples_of
+
+Kind = Literal["sounds", "pixels", "arrays", "table", "text"]
+Answer = Literal["class", "numbers", "steps", "next"]
+ARRAYS = (".npy", ".npz")
+PICTURES = (".png", ".jpg", ".jpeg", ".npy")
+FILES: dict[str, tuple[str, ...]] = {
+    "sounds": ENDINGS,
+    "pixels": PICTURES,
+    "arrays": ARRAYS,
+    "table": TABLES,
+    "text": (".txt",),
+}
+
+
+class Example(NamedTuple):
+    """A sequence to predict something about, (t, i), and its name."""
+
+    name: str
+    x: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a file becomes a sequence of numbers, and what the outputs of a model mean.
+
+    | kind | files | what the model reads |
+    |---|---|---|
+    | sounds | whatever `persistor.data.sounds` reads | scaled MFCCs of the first `clip` seconds |
+    | pixels | pictures of `height` by `width` | grey levels or colours in [0, 1], in an `order` |
+    | arrays | .npy (t, i) or (n, t, i); .npz with x, and lengths | scaled numbers |
+    | table | .csv, .parquet: one sequence | scaled `columns` |
+    | text | UTF-8 | one-hot `letters`, at most `longest` |
+
+    The answer is a `class`, some `numbers`, a class at all `steps`, or the `next` letter.
+    """
+
+    kind: Kind
+    answer: Answer = "class"
+    classes: tuple[str, ...] = ()
+    inputs: int = 1
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+    clip: float = 0.0
+    height: int = 0
+    width: int = 0
+    order: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()
+    letters: tuple[str, ...] = ()
+    longest: int = 0
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Preparation:
+        """The preparation that `to_json` described."""
+        known = {field.name for field in fields(Preparation)}
+        if not isinstance(value, Mapping) or set(value) - known:
+            raise PersistorError("the description of its inputs is damaged")
+        settings: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in value.items()
+        }
+        if settings.get("kind") not in get_args(Kind):
+            raise PersistorError(f"its inputs are {settings.get('kind')!r}; update persistor")
+        return Preparation(**settings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, without those that say nothing."""
+        values = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        return {k: v for k, v in values.items() if v or k == "kind"}
+
+    def read(self, path: Path) -> list[Example]:
+        """The sequences in a file: mostly one."""
+        if self.kind == "arrays":
+            return self._arrays(path)
+        read = {"sounds": self._sound, "pixels": self._picture, "table": self._table}
+        sequence = read.get(self.kind, self._text)(path)
+        return [Example(str(path), sequence)]
+
+    def given(self, x: Any, name: str = "the input") -> Example:
+        """A sequence of numbers (t, i), or samples of a sound at 16 kHz (n,), made ready."""
+        array = np.asarray(x)
+        if array.dtype.kind not in "fiub":
+            raise PersistorError(f"{name} is {array.dtype}; numbers are expected")
+        if self.kind == "sounds" and array.ndim == 1:
+            return Example(name, self.heard(array.astype(np.float32)))
+        if array.ndim != 2 or array.shape[1] != self.inputs or not len(array):
+            raise PersistorError(
+                f"{name} has shape {array.shape}; (t, {self.inputs}) is expected, with a step"
+            )
+        array = array.astype(np.float32)
+        if not np.isfinite(array).all():
+            step, feature = np.argwhere(~np.isfinite(array))[0].tolist()
+            raise PersistorError(f"{name} is not a finite number at step {step}, feature {feature}")
+        return Example(name, self._scaled(array))
+
+    def heard(self, signal: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the model reads of the first samples of a sound at 16 kHz."""
+        return self._scaled(mfcc(fitted(signal, samples_of(self.clip))))
+
+    def _scaled(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not self.mean:
+            return x
+        mean, deviation = np.array([self.mean, self.deviation], np.float32)
+        return (x - mean) / deviation
+
+    def _sound(self, path: Path) -> NDArray[np.float32]:
+        with reading(path) as file:
+            content = file.read()
+        try:
+            sound: Sound = decoded(content)
+        except ValueError as error:
+            raise PersistorError(f"{path} {error}") from None
+        if not len(sound.signal):
+            raise PersistorError(f"{path} holds no sound")
+        return self._scaled(clip_features(sound, self.clip).astype(np.float16).astype(np.float32))
+
+    def _picture(self, path: Path) -> NDArray[np.float32]:
+        picture = _npy(path) if path.suffix == ".npy" else _image(path)
+        if picture.dtype.kind in "iu":
+            picture = picture.astype(np.float32) / np.float32(255)
+        if self.inputs == 1 and picture.ndim == 3:
+            picture = picture[..., :3].mean(-1)
+        expected = (self.height, self.width, *([self.inputs] if self.inputs > 1 else []))
+        if picture.shape != expected:
+            raise PersistorError(f"{path} is a picture of {picture.shape}; {expected} is expected")
+        x = self.given(picture.reshape(-1, self.inputs), str(path)).x
+        return x[list(self.order)] if self.order else x
+
+    def _table(self, path: Path) -> NDArray[np.float32]:
+        return self.given(read_table(path, self.columns), str(path)).x
+
+    def _text(self, path: Path) -> NDArray[np.float32]:
+        with reading(path) as file:
+            content = file.read()
+        try:
+            return self.spelled(content.decode(), str(path))
+        except UnicodeDecodeError as error:
+            raise PersistorError(f"{path} is not a text in UTF-8: {error}") from None
+
+    def spelled(self, text: str, name: str = "the text") -> NDArray[np.float32]:
+        """What the model reads of a text: a row for each letter, or for each word if spaced."""
+        spaced = all(letter.endswith(" ") for letter in self.letters)
+        parts: Sequence[str] = [f"{word} " for word in text.split()] if spaced else text
+        if len(self.letters) == 256:  # bytes
+            parts = text.encode().decode("latin-1")
+        number = {letter: i for i, letter in enumerate(self.letters)}
+        strange = sorted(set(parts) - set(number))
+        if strange or not parts:
+            what = f"has {strange[0]!r}, which was not in training" if strange else "is empty"
+            raise PersistorError(f"{name} {what}")
+        ids = [number[part] for part in parts]
+        ids = ids[-self.longest :] if self.answer == "next" else ids[: self.longest or None]
+        return np.eye(len(self.letters), dtype=np.float32)[ids]
+
+    def _arrays(self, path: Path) -> list[Example]:
+        arrays = read_arrays(path) if path.suffix == ".npz" else {"x": _npy(path)}
+        if "x" not in arrays:
+            raise PersistorError(f"{path} holds {sorted(arrays)}; it should hold x")
+        x = arrays["x"][None] if arrays["x"].ndim == 2 else arrays["x"]
+        if x.ndim != 3:
+            raise PersistorError(f"{path}: x has shape {x.shape}; (n, t, i) or (t, i) is expected")
+        lengths = arrays.get("lengths", np.full(len(x), x.shape[1]))
+        names = [str(path) if len(x) == 1 else f"{path}[{i}]" for i in range(len(x))]
+        return [
+            self.given(row[: int(length)], name)
+            for row, length, name in zip(x, lengths, names, strict=True)
+        ]
+
+
+def _npy(path: Path) -> NDArray[Any]:
+    try:
+        with reading(path) as file:
+            return np.load(file, allow_pickle=False)
+    except DAMAGE as error:
+        raise PersistorError(f"{path} is not a complete array: {error}") from None
+
+
+def _image(path: Path) -> NDArray[Any]:
+    from matplotlib.image import imread
+
+    try:
+        with reading(path) as file:
+            return imread(file, path.suffix[1:])
+    except (ValueError, OSError, SyntaxError) as error:
+        raise PersistorError(f"{path} is not a picture: {error}") from None
+
+
+def pcm(content: bytes) -> NDArray[np.float32]:
+    """Samples of 16 bits, low byte first, at 16 kHz."""
+    return np.frombuffer(content[: len(content) // 2 * 2], "<i2").astype(np.float32) / np.float32(
+        2**15
+    )
+
+
+SECOND = 2 * SAMPLE_RATE  # bytes of a second of PCM
