@@ -10,7 +10,7 @@ import pytest
 
 from persistor import CELLS, Architecture, Backbone, Dense, Pooling
 from persistor.bench.measure import Scale, by_turns
-from persistor.bench.straightforward import predict, training_step
+from persistor.bench.straightforward import outputs_of, training_step
 from persistor.bench.suite import PLAIN
 from persistor.bench.workloads import Pictures, Stepper, matmul_flops, training
 from persistor.cli import main
@@ -45,7 +45,7 @@ def test_the_straightforward_version_is_the_same_model(stack, pooling, fold):
         (_, outputs), gradients = loss(model, x)
         return outputs, gradients
 
-    plain = value_and_gradients(lambda model, x: predict(model, x, PLAIN[fold]))
+    plain = value_and_gradients(lambda model, x: outputs_of(model, x, PLAIN[fold]))
     ours = value_and_gradients(lambda model, x: model(Dense(x))[0])
     jax.tree.map(close, ours, plain)
 

@@ -15,7 +15,7 @@ from persistor.nn.layers import LayerNorm, Linear
 from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks.task import Bucketed
 from persistor.tasks.text import BUCKETS, Ragged
-from persistor.training.evaluation import evaluate, predict, sampled_indices
+from persistor.training.evaluation import evaluate, outputs_on, sampled_indices
 
 VALUES, STEPS, WIDTH, ENCODING = 5, 11, 6, 4
 
@@ -165,7 +165,7 @@ def test_what_is_cut_off_is_padding(model):
             return model(batch.inputs, lengths=batch.lengths, encoding=encoding)[0]
 
         def cut(model):
-            return predict(model, split, batch, encoding)
+            return outputs_on(model, split, batch, encoding)
 
         gradient = eqx.filter_grad(lambda model, f: jnp.sin(f(model)).sum())
         return [(f(model), gradient(model, f)) for f in (cut, whole)]

@@ -60,7 +60,7 @@ def apply_block(
     return block.mlp_skip[None, None] * y + mlp(block.mlp, norm(block.mlp_norm, y))
 
 
-def predict(model: Backbone, x: Float[Array, "b t i"], fold: Engine) -> Float[Array, "b ..."]:
+def outputs_of(model: Backbone, x: Float[Array, "b t i"], fold: Engine) -> Float[Array, "b ..."]:
     """The same predictions as `model(Dense(x))`."""
     encoding = sinusoid(jnp.arange(x.shape[1], dtype=jnp.int32), model.encoding_width)
     x = residual(model.encoder, x)
@@ -81,7 +81,7 @@ def training_step(trainer: Trainer, fold: Engine):
         indices = sampled_indices(draw, trainer.train_split, (trainer.spec.batch,))
         batch = trainer.train_split.at(indices)
         model = trainer.model(params, step, trainer.frozen)
-        outputs = predict(model, batch.inputs.dense(), fold)
+        outputs = outputs_of(model, batch.inputs.dense(), fold)
         return trainer.objective.loss(outputs, batch.targets).mean()
 
     @jax.jit

@@ -16,7 +16,7 @@ from persistor.tasks import Objective, Split
 from persistor.tasks.task import Batch, Bucketed
 
 
-def predict(
+def outputs_on(
     model: Backbone, split: Split, batch: Batch, encoding: Encoding, **options: Any
 ) -> Float[Array, "b *s o"]:
     """The model's outputs on a batch of a split.
@@ -47,7 +47,7 @@ def scores_at(
 
     def batch_scores(batch_indices):
         batch = split.at(batch_indices)
-        return objective.score(predict(model, split, batch, encoding), batch.targets)
+        return objective.score(outputs_on(model, split, batch, encoding), batch.targets)
 
     return jax.lax.map(batch_scores, indices)
 

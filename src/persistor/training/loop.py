@@ -26,7 +26,13 @@ from persistor.model import Backbone
 from persistor.model.file import read_arrays, save, write_arrays
 from persistor.paper.budgets import budget
 from persistor.tasks import Split
-from persistor.training.evaluation import evaluate, length_of, predict, sampled_indices, scores_at
+from persistor.training.evaluation import (
+    evaluate,
+    length_of,
+    outputs_on,
+    sampled_indices,
+    scores_at,
+)
 from persistor.training.provenance import Stopwatch, provenance
 from persistor.training.run import Run, runs_folder
 from persistor.training.schedule import (
@@ -116,7 +122,7 @@ class Trainer:
         draw, drop = jax.random.split(jax.random.fold_in(self.key, step))
         batch = split.at(sampled_indices(draw, split, (self.spec.batch,)))
         model = self.model(params, step, frozen)
-        outputs = predict(model, split, batch, encoding, remat=self.remat, key=drop)
+        outputs = outputs_on(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
     def _paced(self, updates: Any, step: Int[Array, ""]) -> Any:
