@@ -2,8 +2,10 @@
 
 import io
 import json
+import tempfile
 import wave
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -65,8 +67,12 @@ def listener(tones, tmp_path_factory):
 
 
 def model_of(task):
-    model = Experiment.of(task, **TINY).build()
-    return model.prepared_by(task.preparation())
+    """An untrained model as `train` would have saved it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        model = Experiment.of(task, **TINY).build()
+        persistor.save(model, path, preparation=task.preparation().to_json())
+        return persistor.load(path)
 
 
 def computed(model, task, indices):
@@ -179,7 +185,7 @@ def test_a_run_of_before_says_how_to_add_what_is_missing(listener, tmp_path, cap
     old = Run.create(run.experiment, tmp_path)
     with opened(run.best) as file:
         metadata = read_metadata(run.best, file)
-    del metadata["model"]["preparation"], metadata["constants"]
+    del metadata["preparation"], metadata["constants"]
     write_arrays(old.best, run.model(), metadata)
     for words, code, says in (
         (["predict", str(old.path), str(tones)], 2, "`persistor evaluate"),

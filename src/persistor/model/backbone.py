@@ -260,14 +260,6 @@ class Backbone(eqx.Module):
         """
         return list(predictions(self, examples_of(self, inputs)))
 
-    def prepared_by(self, preparation: Preparation | None) -> Backbone:
-        """The same model, which knows how to read inputs."""
-        copy = object.__new__(type(self))
-        for field in dataclasses.fields(self):
-            object.__setattr__(copy, field.name, getattr(self, field.name))
-        object.__setattr__(copy, "preparation", preparation)
-        return copy
-
     def with_epsilon(self, epsilon: float | Float[Array, ""]) -> Backbone:
         """The same model with every cumulative cell at this epsilon (which may be traced)."""
         return eqx.tree_at(_epsilons, self, [epsilon] * len(_epsilons(self)))

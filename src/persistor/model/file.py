@@ -45,6 +45,8 @@ def save(model: Backbone | Cell, path: str | Path, **metadata: Any) -> None:
     """
     if not isinstance(model, Backbone | Cell):
         raise PersistorError(f"save takes a model or a cell, not {type(model).__name__}")
+    if isinstance(model, Backbone) and model.preparation is not None:
+        metadata = {"preparation": model.preparation.to_json(), **metadata}
     write_arrays(Path(path), model, {**metadata, "model": describe(model)})
 
 
@@ -61,7 +63,7 @@ def load_model(
         if description is None:
             raise PersistorError(f"{path} has no description of its model; open its run folder")
         _check_sizes(path, file, description)
-        model = _blank(path, description, cells)
+        model = _blank(path, description, cells, metadata.get("preparation"))
         if not isinstance(model, kind):
             raise PersistorError(f"{path} holds a {type(model).__name__}, not a {kind.__name__}")
         return _filled(path, file, model, metadata), metadata
@@ -79,7 +81,6 @@ def describe(model: Backbone | Cell) -> dict[str, Any]:
         "dropout": model.dropout,
         "architecture": model.architecture.to_json(),
         "cells": [_describe_cell(block.cell) for block in model.blocks],
-        **({"preparation": model.preparation.to_json()} if model.preparation else {}),
     }
 
 
@@ -112,12 +113,14 @@ def _check_sizes(path: Path, file: Any, description: Any) -> None:
                 )
 
 
-def _blank(path: Path, description: dict[str, Any], cells: Cells) -> Backbone | Cell:
+def _blank(
+    path: Path, description: dict[str, Any], cells: Cells, preparation: Any
+) -> Backbone | Cell:
     """The model of a description, with shapes instead of arrays: nothing is allocated."""
     try:
         if "cell" in description:
             return eqx.filter_eval_shape(lambda: _build_cell(description, cells))
-        return eqx.filter_eval_shape(lambda: _build_backbone(description, cells))
+        return eqx.filter_eval_shape(lambda: _build_backbone(description, cells, preparation))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise PersistorError(f"{path}: its description is damaged ({error})") from None
 
@@ -131,7 +134,7 @@ def _build_cell(description: dict[str, Any], cells: Cells) -> Cell:
     return make(settings.pop("input_size"), settings.pop("state_size"), **settings, key=_key())
 
 
-def _build_backbone(description: dict[str, Any], cells: Cells) -> Backbone:
+def _build_backbone(description: dict[str, Any], cells: Cells, preparation: Any) -> Backbone:
     return Backbone(
         description["inputs"],
         description["outputs"],
@@ -140,15 +143,9 @@ def _build_backbone(description: dict[str, Any], cells: Cells) -> Backbone:
         architecture=PAPER.but(description["architecture"]),
         pooling=Pooling(description["pooling"]),
         dropout=description["dropout"],
-        preparation=_preparation(description),
+        preparation=None if preparation is None else Preparation.from_json(preparation),
         key=_key(),
     )
-
-
-def _preparation(description: dict[str, Any]) -> Preparation | None:
-    """How the model reads inputs, if it knows."""
-    value = description.get("preparation")
-    return None if value is None else Preparation.from_json(value)
 
 
 def _key():

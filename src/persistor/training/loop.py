@@ -7,6 +7,7 @@ that is killed and resumed ends with the same bits as one that was not interrupt
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -106,6 +107,11 @@ class Trainer:
         moments = self.optimiser.init(params)  # pyright: ignore[reportArgumentType]
         moments = optax.tree.set(moments, ScaleByScheduleState=schedule)
         return Checkpoint(params, moments, jnp.asarray(step, jnp.int32))
+
+    @functools.cached_property
+    def preparation(self) -> dict[str, Any]:
+        """How the inputs of the model are read, as plain values."""
+        return self.experiment.task.preparation().to_json()
 
     def epsilon(self, step: Int[Array, ""]) -> Float[Array, ""] | None:
         """Epsilon at a step; None if it is not annealed."""
@@ -236,7 +242,7 @@ def train(
             )
             stopping = should_stop()
             if stopping or time.monotonic() - saved > save_every or _over(standing, run.experiment):
-                _save(run, checkpoint, standing, stopwatch, best)
+                _save(run, trainer, checkpoint, standing, stopwatch, best)
                 best, saved = None, time.monotonic()
             if stopping:
                 return None
@@ -305,6 +311,7 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
 
 def _save(
     run: Run,
+    trainer: Trainer,
     checkpoint: Checkpoint,
     standing: Standing,
     stopwatch: Stopwatch,
@@ -316,8 +323,9 @@ def _save(
     """
     if best is not None:
         save(
-            best.prepared_by(run.experiment.task.preparation()),
+            best,
             run.best,
+            preparation=trainer.preparation,
             experiment=run.experiment.hash,
             step=standing.best_step,
             metric=standing.best_metric,

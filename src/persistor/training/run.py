@@ -137,9 +137,9 @@ class Run:
         """Add to the best weights of an earlier version what prediction needs, if it is missing."""
         with opened(self.best) as file:
             metadata = read_metadata(self.best, file)
-        if "preparation" not in metadata.get("model", {}):
+        if "preparation" not in metadata:
             kept = {k: v for k, v in metadata.items() if k not in ("model", "constants")}
-            save(self.model().prepared_by(task.preparation()), self.best, **kept)
+            save(self.model(), self.best, preparation=task.preparation().to_json(), **kept)
 
     def progress(self) -> list[dict[str, Any]]:
         """Every evaluation so far; a line torn by a crash is dropped."""
