@@ -32,27 +32,29 @@ bool finite(const std::vector<float>& values) {
 enum Kind { kDense, kIndexed, kPositions, kNormed };
 
 template <class Cell>
-bool one_case(Kind kind, int64_t groups, int64_t batch, int64_t steps, int64_t units,
+bool one_case(Kind kind, int64_t groups, int64_t batch, int64_t length, int64_t units,
               int64_t values, bool limits, bool every, bool shared) {
   Inputs in{};
   in.groups = groups;
   in.batch = batch;
-  in.steps = steps;
+  in.length = length;
   in.units = units;
   in.values = kind == kDense ? 0 : values;
-  in.chunk = std::min<int64_t>(steps, 16);
+  in.chunk = std::min<int64_t>(length, 16);
   const int64_t p = Cell::projections * units, S = Cell::parts, many = groups * batch;
   const int64_t lead = shared ? 1 : groups;
-  const auto dense = random_floats(kind == kDense ? many * steps * p : 0);
-  const auto rows = random_floats(lead * values * p), offsets = random_floats(lead * steps * p);
-  const auto gain = random_floats(lead * values * steps), shift = random_floats(lead * p);
+  const auto dense = random_floats(kind == kDense ? many * length * p : 0);
+  const auto rows = random_floats(lead * values * p), offsets = random_floats(lead * length * p);
+  const auto gain = random_floats(lead * values * length), shift = random_floats(lead * p);
   auto parameters = random_floats(lead * Cell::parameters * units);
   for (float& x : parameters) x = std::tanh(x) / 2;
-  std::vector<int32_t> ids(many * steps), lengths(many);
+  std::vector<int32_t> ids(many * length), lengths(many);
   for (auto& id : ids) id = generator() % values;
-  for (auto& length : lengths) length = static_cast<int32_t>(generator() % (steps + 3)) - 1;
-  std::unique_ptr<bool[]> resets(new bool[many * steps]);
-  for (int64_t i = 0; i < many * steps; ++i) resets[i] = generator() % 7 == 0;
+  for (auto& each_length : lengths) {
+    each_length = static_cast<int32_t>(generator() % (length + 3)) - 1;
+  }
+  std::unique_ptr<bool[]> resets(new bool[many * length]);
+  for (int64_t i = 0; i < many * length; ++i) resets[i] = generator() % 7 == 0;
 
   const int64_t each = shared ? 0 : 1;
   in.parameters = {parameters.data(), each * Cell::parameters * units};
@@ -61,9 +63,9 @@ bool one_case(Kind kind, int64_t groups, int64_t batch, int64_t steps, int64_t u
     in.rows = {rows.data(), each * values * p};
     in.ids = ids.data();
   }
-  if (kind >= kPositions) in.offsets = {offsets.data(), each * steps * p};
+  if (kind >= kPositions) in.offsets = {offsets.data(), each * length * p};
   if (kind == kNormed) {
-    in.gain = {gain.data(), each * values * steps};
+    in.gain = {gain.data(), each * values * length};
     in.shift = {shift.data(), each * p};
   }
   if (limits) {
@@ -74,16 +76,16 @@ bool one_case(Kind kind, int64_t groups, int64_t batch, int64_t steps, int64_t u
 
   const int64_t state = many * units * S;
   const auto first = random_floats(state);
-  std::vector<float> states(every ? steps * state : 0), last(state);
+  std::vector<float> states(every ? length * state : 0), last(state);
   std::vector<float> checkpoints(in.chunks() * state);
   forward<Cell>(in, first.data(), {every ? states.data() : nullptr, last.data(),
                                    checkpoints.data()}, run_in_order);
 
   const auto of_states = random_floats(states.size()), of_last = random_floats(state);
   std::vector<float> ddense(dense.size()), drows(groups * values * p), dgain, dshift;
-  std::vector<float> doffsets(groups * steps * p), dfirst(state);
+  std::vector<float> doffsets(groups * length * p), dfirst(state);
   std::vector<float> dparameters(groups * Cell::parameters * units);
-  dgain.resize(groups * values * steps);
+  dgain.resize(groups * values * length);
   dshift.resize(groups * p);
   Gradients out{};
   if (kind == kDense) out.dense = ddense.data();

@@ -13,7 +13,7 @@ import pytest
 from persistor.kernels import glu, layer_norm, library
 from persistor.kernels.engine import engine
 from persistor.model.backbone import Residual
-from persistor.nn.layers import EPSILON, Linear, over
+from persistor.nn.layers import NORM_EPSILON, Linear, over
 
 pytestmark = pytest.mark.skipif(library().variant is None, reason=library().reason)
 
@@ -26,12 +26,12 @@ def normal(seed, shape):
 
 def norm_native(x, scale, shift):
     with engine("native"):
-        return layer_norm(x, scale, shift, EPSILON)
+        return layer_norm(x, scale, shift, NORM_EPSILON)
 
 
 def norm_plain(x, scale, shift):
     centred = x - x.mean(-1, keepdims=True)
-    deviation = jnp.sqrt(jnp.square(centred).mean(-1, keepdims=True) + EPSILON)
+    deviation = jnp.sqrt(jnp.square(centred).mean(-1, keepdims=True) + NORM_EPSILON)
     return over(scale, x) * (centred / deviation) + over(shift, x)
 
 
