@@ -209,7 +209,8 @@ def test_weights_of_before_models_described_themselves_still_open(tmp_path):
     save_file(arrays, run.best, {"persistor": json.dumps({"experiment": experiment.hash})})
     for old in (persistor.load(run.path), run.model()):
         assert old.blocks[0].cell.epsilon == -1.0
-        assert eqx.tree_equal(old, described)
+        assert old.preparation is None  # the one thing that such a file cannot tell
+        assert eqx.tree_equal(jax.tree.leaves(old), jax.tree.leaves(described))
 
 
 def test_a_model_file_needs_no_run_and_says_what_it_is(tmp_path):

@@ -28,6 +28,7 @@ from persistor import Experiment, PersistorError
 from persistor.cli.train import Train
 from persistor.data.contents import fingerprint
 from persistor.data.mfcc import mfcc
+from persistor.data.preparation import Preparation
 from persistor.data.series import read_table
 from persistor.data.sounds import Sound, decoded, resampled
 from persistor.data.splits import at_random
@@ -175,11 +176,10 @@ def test_preparation_is_plain_json_and_needs_no_data(kind, folder):
     task = own_task(path)
     shutil.move(path, folder / "away")
     prepared = task.preparation()
-    assert json.loads(json.dumps(prepared)) == prepared
-    assert prepared["kind"] == kind.removeprefix("own-")
+    assert Preparation.from_json(json.loads(json.dumps(prepared.to_json()))) == prepared
+    assert prepared.kind == kind.removeprefix("own-")
     if kind != "own-text":
-        assert len(prepared["mean"]) == len(prepared["deviation"]) == task.inputs
-    assert KINDS["parity"]().preparation() == {}
+        assert len(prepared.mean) == len(prepared.deviation) == task.inputs
 
 
 def test_added_and_removed_files_are_named(folder):
@@ -200,7 +200,7 @@ def test_runs_of_earlier_versions_open(folder):
     assert experiment.to_json() == value
     assert experiment.without_hints(value) == value
     assert [experiment.task.split(name).size for name in SPLITS] == [16, 2, 2]
-    assert len(experiment.task.preparation()["mean"]) == 13
+    assert len(experiment.task.preparation().mean) == 13
     (folder / "a.npz").write_bytes(content := npz(x=X, y=CLASSES))
     digest = hashlib.sha256(content).hexdigest()[:16]
     arrays = OwnArrays(str(folder / "a.npz"), digest, 2, 3, False)
