@@ -23,29 +23,24 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from persistor import Experiment, ModelSpec, Pooling, Task, TrainingSpec, train
+from persistor import Experiment, ModelSpec, Task, TrainingSpec, train
 from persistor.data import mnist
 from persistor.model.architecture import architecture_named
 from persistor.tasks import TASKS
-from persistor.tasks.images import GreyImages
-from persistor.tasks.task import Classification
+from persistor.tasks.images import GreyImages, PixelsOfDigits
 
 SEEDS = (11, 12, 13)
 
 
 @dataclass(frozen=True)
-class SmallDigits(Task):
+class SmallDigits(PixelsOfDigits):
     """sMNIST at half its resolution, 196 pixels row by row: a quarter of the time."""
 
     name = "small-digits"
     summary = "name the digit, pixel by pixel, at half the resolution"
-    inputs = 1
-    outputs = 10
-    objective = Classification()
-    pooling = Pooling.LAST
-    chance = 0.1
-    source = mnist.MNIST
     fixed_length = "an image has 196 pixels"
+    picture = (14, 14)
+    permutation = None
 
     def split(self, name: str) -> GreyImages:
         """50,000 / 10,000 / 10,000, with every pixel the mean of four."""

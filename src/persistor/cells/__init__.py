@@ -11,7 +11,18 @@ from persistor.cells.lru import LRU
 from persistor.cells.mingru import MinGRU
 from persistor.cells.positive_cmru import PositiveCMRU
 
-__all__ = ["BMRU", "CELLS", "CMRU", "LRU", "AlphaCMRU", "Cell", "Ladder", "MinGRU", "PositiveCMRU"]
+__all__ = [
+    "BMRU",
+    "CELLS",
+    "CMRU",
+    "LRU",
+    "AlphaCMRU",
+    "Cell",
+    "Ladder",
+    "MinGRU",
+    "PositiveCMRU",
+    "Thresholded",
+]
 
 CELLS: dict[str, type[Cell]] = {
     "bmru": BMRU,
@@ -22,3 +33,5 @@ CELLS: dict[str, type[Cell]] = {
     "positive-cmru": PositiveCMRU,
     "ladder": Ladder,
 }
+
+Thresholded = BMRU | CMRU | AlphaCMRU  # cells whose thresholds an input may move

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,36 +46,24 @@ class Predict:
             raise PersistorError(f"top is {self.top}; it must be at least 1")
         if not self.inputs:
             raise PersistorError("name a file or a folder to predict from, or - to listen")
-        paths = [] if "-" in self.inputs else list(files(self.inputs))
         from persistor.training import load
 
         model = load(self.model, runs=self.runs)
-        if model.preparation is None:
-            raise PersistorError(
-                f"{self.model} does not hold what prediction needs, for it was trained by an "
-                f"earlier version; `persistor evaluate {self.model}` adds it, from its data"
-            )
-        if "-" in self.inputs:
-            return self._listen(model)
-        return self._answer(model, paths)
+        return self._listen(model) if "-" in self.inputs else self._answer(model)
 
-    def _answer(self, model: Any, paths: list[Path]) -> int:
+    def _answer(self, model: Any) -> int:
         """Print what the model says about files."""
         from persistor._tools.progress import Counter
         from persistor.data.preparation import FILES
-        from persistor.model.prediction import predictions
+        from persistor.model.prediction import predictions, preparation_of
 
-        endings = FILES[model.preparation.kind]
-        named = [path for path in paths if path in chosen(self.inputs) or _ends(path, endings)]
-        if not named:
-            raise PersistorError(
-                f"there are no files ({', '.join(endings)}) in {', '.join(self.inputs)}"
-            )
+        preparation = preparation_of(model)
+        named = files(self.inputs, FILES[preparation.kind])
         with Counter("predicting") as count:
 
             def examples():
                 for number, path in enumerate(named, 1):
-                    yield from model.preparation.read(path)
+                    yield from preparation.read(path)
                     count(number, len(named))
 
             for prediction in predictions(model, examples()):
@@ -86,9 +73,9 @@ class Predict:
     def _listen(self, model: Any) -> int:
         """Print what the model says about the last seconds of a stream, as it comes."""
         from persistor.data.preparation import SECOND, Example, pcm
-        from persistor.model.prediction import predictions
+        from persistor.model.prediction import predictions, preparation_of
 
-        preparation = model.preparation
+        preparation = preparation_of(model)
         if preparation.kind != "sounds" or len(self.inputs) > 1:
             raise PersistorError("- is for a model of sounds, and stands alone")
         window, heard, seconds = round(preparation.clip * SECOND), b"", 0.0
@@ -112,28 +99,18 @@ class Predict:
         return f"{prediction.name}  {top}"
 
 
-def chosen(inputs: tuple[str, ...]) -> set[Path]:
-    """The inputs that are files, which are read whatever their names are."""
-    return {Path(name) for name in inputs if not Path(name).is_dir()}
+def files(inputs: tuple[str, ...], endings: tuple[str, ...]) -> list[Path]:
+    """The files, whatever their names are, and those in the folders with one of the endings."""
+    from persistor.data.contents import survey
 
-
-def files(inputs: tuple[str, ...]) -> Iterator[Path]:
-    """The files, and those in the folders, in order; hidden ones are left out."""
-    for name in inputs:
-        path = Path(name)
+    found: list[Path] = []
+    for path in map(Path, inputs):
         if not path.exists():
             raise PersistorError(f"{path} does not exist")
-        if not path.is_dir():
-            yield path
-            continue
-        for below in sorted(path.rglob("*")):
-            hidden = any(part.startswith(".") for part in below.relative_to(path).parts)
-            if below.is_file() and below.stat().st_size and not hidden:
-                yield below
-
-
-def _ends(path: Path, endings: tuple[str, ...]) -> bool:
-    return path.suffix.lower() in endings
+        found += [path / name for name in survey(path, endings).names] if path.is_dir() else [path]
+    if not found:
+        raise PersistorError(f"there are no files ({', '.join(endings)}) in {', '.join(inputs)}")
+    return found
 
 
 def _word(value: Any) -> str:

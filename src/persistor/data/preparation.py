@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import reading
-from persistor.data.mfcc import SAMPLE_RATE, mfcc
+from persistor.data.mfcc import SAMPLE_RATE
 from persistor.data.prepared import DAMAGE, read_arrays
 from persistor.data.series import TABLES, read_table
-from persistor.data.sounds import ENDINGS, Sound, clip_features, decoded, fitted, samples_of
+from persistor.data.sounds import ENDINGS, Sound, clip_features, decoded
 
 Kind = Literal["sounds", "pixels", "arrays", "table", "text"]
 Answer = Literal["class", "numbers", "steps", "next"]
@@ -98,7 +98,7 @@ class Preparation:
         if array.dtype.kind not in "fiub":
             raise PersistorError(f"{name} is {array.dtype}; numbers are expected")
         if self.kind == "sounds" and array.ndim == 1:
-            return Example(name, self.heard(array.astype(np.float32)))
+            return Example(name, self.heard(Sound(array.astype(np.float32), SAMPLE_RATE)))
         if array.ndim != 2 or array.shape[1] != self.inputs or not len(array):
             raise PersistorError(
                 f"{name} has shape {array.shape}; (t, {self.inputs}) is expected, with a step"
@@ -109,9 +109,9 @@ class Preparation:
             raise PersistorError(f"{name} is not a finite number at step {step}, feature {feature}")
         return Example(name, self._scaled(array))
 
-    def heard(self, signal: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What the model reads of the first samples of a sound at 16 kHz."""
-        return self._scaled(mfcc(fitted(signal, samples_of(self.clip))))
+    def heard(self, sound: Sound) -> NDArray[np.float32]:
+        """What the model reads of a sound: features in half precision, as in training, scaled."""
+        return self._scaled(clip_features(sound, self.clip).astype(np.float16).astype(np.float32))
 
     def _scaled(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         if not self.mean:
@@ -123,12 +123,12 @@ class Preparation:
         with reading(path) as file:
             content = file.read()
         try:
-            sound: Sound = decoded(content)
+            sound = decoded(content)
         except ValueError as error:
             raise PersistorError(f"{path} {error}") from None
         if not len(sound.signal):
             raise PersistorError(f"{path} holds no sound")
-        return self._scaled(clip_features(sound, self.clip).astype(np.float16).astype(np.float32))
+        return self.heard(sound)
 
     def _picture(self, path: Path) -> NDArray[np.float32]:
         picture = _npy(path) if path.suffix == ".npy" else _image(path)
@@ -201,11 +201,10 @@ def _image(path: Path) -> NDArray[Any]:
         raise PersistorError(f"{path} is not a picture: {error}") from None
 
 
-def pcm(content: bytes) -> NDArray[np.float32]:
-    """Samples of 16 bits, low byte first, at 16 kHz."""
-    return np.frombuffer(content[: len(content) // 2 * 2], "<i2").astype(np.float32) / np.float32(
-        2**15
-    )
+def pcm(content: bytes) -> Sound:
+    """A sound at 16 kHz from samples of 16 bits, low byte first."""
+    samples = np.frombuffer(content[: len(content) // 2 * 2], "<i2").astype(np.float32)
+    return Sound(samples / np.float32(2**15), SAMPLE_RATE)
 
 
 SECOND = 2 * SAMPLE_RATE  # bytes of a second of PCM

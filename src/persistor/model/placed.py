@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Key
-from persistor.cells import BMRU, CMRU, AlphaCMRU, Cell
+from persistor.cells import Cell, Thresholded
 from persistor.nn.positions import AddPosition
 
 PLACES = 1  # parts the key of this start from that of the positional map
@@ -27,7 +27,7 @@ def placed(
     """
     if not scale or not position.positions.shape[0]:
         return position, cell
-    if not isinstance(cell, BMRU | CMRU | AlphaCMRU):
+    if not isinstance(cell, Thresholded):
         return position, cell
     (codes, width), d = position.positions.shape, cell.state_size
     half = width // 2

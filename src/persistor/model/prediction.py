@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from persistor._tools.errors import PersistorError
-from persistor.data.preparation import Answer, Example
+from persistor.data.preparation import Answer, Example, Preparation
 
 TOGETHER = 64  # sequences in a batch, if there are several
 SHORTEST = 16  # steps that a batch is padded to, at least
@@ -56,11 +56,19 @@ class Prediction:
         return {"input": self.name, "class": self.best, "top": dict(self.top(count))}
 
 
+def preparation_of(model: Any) -> Preparation:
+    """How a backbone reads inputs; an error if it does not say."""
+    if model.preparation is None:
+        raise PersistorError(
+            "this model does not say how to read inputs: call it with arrays or, if it is a run "
+            "of an earlier version, `persistor evaluate RUN` adds what is missing, from its data"
+        )
+    return model.preparation
+
+
 def predictions(model: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
     """A backbone's answers, in order; some are computed together."""
-    preparation = model.preparation
-    if preparation is None:
-        raise PersistorError("this model does not say how to read inputs; call it with arrays")
+    preparation = preparation_of(model)
     outputs = model.decoder.linear.weight.shape[1]
     names = preparation.letters if preparation.answer == "next" else preparation.classes
     classes = names or tuple(map(str, range(outputs)))
@@ -74,7 +82,6 @@ def predictions(model: Any, examples: Iterable[Example]) -> Iterator[Prediction]
 
 def _values(model: Any, batch: list[Example], size: int) -> list[NDArray[np.float32]]:
     """The outputs for a batch, as probabilities unless they are numbers."""
-    assert model.preparation is not None
     answer, lengths = model.preparation.answer, [len(example.x) for example in batch]
     longest = max(SHORTEST, 1 << (max(lengths) - 1).bit_length())
     same = len(set(lengths)) == 1
@@ -97,12 +104,7 @@ def _outputs(model: Any, x: Any, lengths: Any, probabilities: bool) -> Any:
 
 def examples_of(model: Any, inputs: Any) -> Iterator[Example]:
     """The sequences in files (paths or text of paths) and arrays; a list holds several."""
-    preparation = model.preparation
-    if preparation is None:
-        raise PersistorError(
-            "this model does not say how to read inputs; train it again, or for a run of an "
-            "earlier version: `persistor evaluate RUN` adds what is missing"
-        )
+    preparation = preparation_of(model)
     for given in inputs if isinstance(inputs, list | tuple) else [inputs]:
         if isinstance(given, str | Path):
             yield from preparation.read(Path(given))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Key
-from persistor.cells import BMRU, CMRU, AlphaCMRU, Cell
+from persistor.cells import Cell, Thresholded
 from persistor.model.backbone import Backbone
 from persistor.model.block import Block
 
@@ -30,12 +30,12 @@ def poised(model: Backbone, *, key: Key) -> Backbone:
 def _poised(block: Block, key: Key) -> Block:
     bias = jax.random.normal(key, block.readout.weight.shape[1:])
     block = eqx.tree_at(lambda b: b.readout.bias, block, bias)
-    if not isinstance(block.cell, BMRU | CMRU | AlphaCMRU):
+    if not isinstance(block.cell, Thresholded):
         return block
     return eqx.tree_at(lambda b: b.cell, block, _waiting(block.cell))
 
 
-def _waiting(cell: BMRU | CMRU | AlphaCMRU) -> Cell:
+def _waiting(cell: Thresholded) -> Cell:
     """The cell with one threshold for all inputs, and one scale if it computes the scale."""
 
     d = cell.state_size

@@ -55,13 +55,13 @@ class PixelsOfDigits(Task):
     permutation: int | None  # the seed of the pixels' order; None for row by row
 
     def preparation(self) -> Preparation:
-        """A picture of 28 by 28, in the order of the pixels."""
-        return replace(super().preparation(), order=tuple(self._order().tolist()))
+        """A picture, and the order of its pixels."""
+        return replace(super().preparation(), order=tuple(map(int, self._order())))
 
-    def _order(self) -> NDArray[np.int64]:
-        """The pixels in the order in which they are read."""
+    def _order(self) -> NDArray[np.int64] | tuple[()]:
+        """The pixels in the order in which they are read; nothing if row by row."""
         if self.permutation is None:
-            return np.arange(784)
+            return ()
         return np.random.RandomState(self.permutation).permutation(784)
 
     def split(self, name: str) -> GreyImages:

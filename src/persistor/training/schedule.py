@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from persistor.arrays import Array, Float, Int
-from persistor.cells import BMRU, CMRU, AlphaCMRU
+from persistor.cells import Thresholded
 from persistor.experiment import TrainingSpec
 from persistor.model import Architecture
 
@@ -52,5 +52,5 @@ def gate_rate(architecture: Architecture, steps: int, step: Int[Array, ""]) -> F
 
 def what_feeds_gates(model: Any) -> list[Any]:
     """The parameters of a backbone, or what stands for them, between inputs and hard gates."""
-    hard = [block for block in model.blocks if isinstance(block.cell, BMRU | CMRU | AlphaCMRU)]
+    hard = [block for block in model.blocks if isinstance(block.cell, Thresholded)]
     return jax.tree.leaves([(block.norm, block.position, block.cell.project) for block in hard])
