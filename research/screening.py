@@ -110,6 +110,7 @@ QUIET = {**FIRST, "empty": "zero", "norm_epsilon": 1.0, "position_scale": 0.01}
 CHRONO = {"longest": 1000.0}
 EVENTS = {"hold": 0.5, "gain": 4.0, "thresholds": "constant", "scales": "one", "readout_bias": 1.0}
 PLACED = {**QUIET, **CHRONO, **EVENTS, "base": 100.0, "places": 8.0}
+STILL = {**PLACED, "loudness": 1.0}
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {},
     "norm-first": FIRST,
@@ -119,7 +120,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "events-sleep": {**QUIET, **CHRONO, **EVENTS, "gate_sleep": 0.05},
     "placed": PLACED,
     "placed-slow": {**PLACED, "gate_rate": 0.1},
-    "robust": {"architecture": "robust"},
+    "placed-sleep": {**PLACED, "gate_rate": 0.1, "gate_sleep": 0.05},
+    "still": STILL,
+    "still-sleep": {**STILL, "gate_sleep": 0.05},
+    "still-slow": {**STILL, "gate_sleep": 0.05, "gate_rate": 0.1},
+    "robust": {"architecture": "robust"},  # still, gates asleep for 5%, then at 0.3 of the rate
+    "still-varied": {**STILL, "scales": "inputs"},
+    "still-long": {**STILL, "base": 10_000.0},
     "placed-slower": {**PLACED, "gate_rate": 0.02, "gate_sleep": 0.05},
 }
 

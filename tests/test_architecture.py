@@ -34,6 +34,7 @@ POINTS = [  # a value other than the paper's for every point
     {"base": 100.0},
     {"position_scale": 1e-4},
     {"places": 8.0},
+    {"norm": "first", "loudness": 1.0},
     {"encoder_bias": False},
     {"empty": "zero"},
     {"encoder_norm": True},
@@ -125,6 +126,9 @@ def twin(model, x):
     before = norm(block.norm, x)
     u = linear(block.position.values, before if a.norm == "first" else x) + positions
     u = u if a.norm == "first" else norm(block.norm, u)
+    if a.loudness:
+        variance = x.var(-1, keepdims=True)
+        u = u * np.sqrt(variance / (variance + a.loudness))
     candidate, threshold = np.split(linear(block.cell.project, u), 2, axis=-1)
     h, states = np.zeros((len(x), 3)), []
     for t in range(LENGTH):
@@ -219,8 +223,9 @@ def test_placed_units_listen_at_places_of_their_own_and_never_to_silence(cell):
 
 def test_places_change_nothing_where_there_is_no_threshold_or_no_place():
     for cell, encoding in (("lru", None), ("mingru", None), ("cmru", 0)):
-        placed = Experiment.of("parity", cell=cell, encoding=encoding, changes={"places": 8.0})
-        plain = Experiment.of("parity", cell=cell, encoding=encoding)
+        same = {"cell": cell, "encoding": encoding, "architecture": "paper"}
+        placed = Experiment.of("parity", **same, changes={"places": 8.0})
+        plain = Experiment.of("parity", **same)
         leaves = (jax.tree.leaves(e.build()) for e in (placed, plain))
         assert all(np.array_equal(a, b) for a, b in zip(*leaves, strict=True))
 
@@ -229,9 +234,10 @@ def test_places_change_nothing_where_there_is_no_threshold_or_no_place():
 def test_a_reading_is_an_ordinary_experiment(change):
     """Another description, hash and name; from text as from values; there and back."""
     cell = {"scales": "alpha-cmru", "longest": "mingru"}.get(next(iter(change)), "cmru")
-    usual = Experiment.of("smnist", cell=cell)
-    changed = Experiment.of("smnist", cell=cell, changes=change)
-    typed = Experiment.of("smnist", cell=cell, changes={k: str(v) for k, v in change.items()})
+    same = {"cell": cell, "architecture": "paper"}
+    usual = Experiment.of("smnist", **same)
+    changed = Experiment.of("smnist", **same, changes=change)
+    typed = Experiment.of("smnist", **same, changes={k: str(v) for k, v in change.items()})
     assert changed == typed
     assert changed.hash != usual.hash
     assert Experiment.from_json(json.loads(json.dumps(changed.to_json()))) == changed
@@ -245,21 +251,27 @@ def test_a_reading_shows_in_the_name_of_its_run_by_what_it_changes():
     """So that naming a reading later renames no run."""
     names = {name: Experiment.of("smnist", architecture=name).name for name in ARCHITECTURES}
     assert len(set(names.values())) == len(ARCHITECTURES)
-    assert names["paper"] == Experiment.of("smnist").name
+    assert names["robust"] == Experiment.of("smnist").name
+    assert names["robust"].startswith("smnist-cmru-eps1-robust-d32-r1-seed0-")
+    assert names["paper"].startswith("smnist-cmru-eps1-d32-r1-seed0-")
+
+    def name(**options):
+        return Experiment.of("smnist", architecture="paper", **options).name
+
     start = "smnist-cmru-eps1-norm-first-gate-before-d32-r1-seed0-"
     assert names["norm-first"].startswith(start)
     points = {"norm": "first", "gate": "before"}
-    assert Experiment.of("smnist", changes=points).name == names["norm-first"]
-    assert "-eps1-base-100-d32-" in Experiment.of("smnist", changes={"base": 100}).name
+    assert name(changes=points) == names["norm-first"]
+    assert "-eps1-base-100-d32-" in name(changes={"base": 100})
     assert "-eps1-4changes-d32-" in Experiment.of("smnist", architecture="quiet").name
-    assert "-eps1-hold2-norm-first-" in Experiment.of("smnist", changes=points, hold=2).name
+    assert "-eps1-hold2-norm-first-" in name(changes=points, hold=2)
     assert ARCHITECTURES["norm-first"].name == "norm-first"
     assert PAPER.but({"base": 100, "hold": 3}).name == "base=100.0 hold=3.0"
 
 
 def test_one_meaning_has_one_value():
     assert Experiment.of("smnist", encoding=256) == Experiment.of("smnist")
-    assert Experiment.of("smnist", hold=0.0) == Experiment.of("smnist")
+    assert Experiment.of("smnist", hold=0.5) == Experiment.of("smnist")
     assert Experiment.of("smnist", hold=3) == Experiment.of("smnist", changes={"hold": "3"})
 
 
@@ -269,6 +281,7 @@ def test_one_meaning_has_one_value():
         ({"nrom": "first"}, "did you mean norm"),
         ({"norm": "last"}, "norm is last; it must be one of after, first"),
         ({"gate": "before"}, "norm=first"),
+        ({"loudness": 1.0}, "norm=first"),
         ({"base": "many"}, "base is many; it must be a number"),
         ({"base": 0.5}, "at least 1"),
         ({"encoding": 3}, "even"),

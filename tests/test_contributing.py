@@ -70,8 +70,8 @@ def laws(tree: Path, path: str, *select: str) -> None:
 def test_a_cell_is_one_file_and_one_line(tree):
     add(tree, "Add a cell")
     laws(tree, "tests/test_cells.py", "-k", "leaky")
-    asked = "train parity --cell leaky --tiny --steps 2 --batch 2 --search off --runs runs"
-    assert "parity-leaky-d1-r1-seed0-" in run(tree, "-m", "persistor.cli", *asked.split())
+    asked = "train parity --cell leaky --tiny --steps 2 --batch 2 --runs runs"
+    assert "parity-leaky-robust-d1-r1-seed0-" in run(tree, "-m", "persistor.cli", *asked.split())
 
 
 @pytest.mark.slow
@@ -101,7 +101,9 @@ def test_a_task_is_one_file_and_one_line(tree):
     add(tree, "Add a task")
     laws(tree, "tests/test_tasks.py", "-k", "majority")
     asked = "train majority --length 9 --tiny --steps 2 --batch 2 --runs runs"
-    assert "majority-L9-cmru-eps1-d32-r1-seed0-" in run(tree, "-m", "persistor.cli", *asked.split())
+    assert "majority-L9-cmru-eps1-robust-d32-r1-seed0-" in run(
+        tree, "-m", "persistor.cli", *asked.split()
+    )
 
 
 @pytest.mark.slow

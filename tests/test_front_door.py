@@ -28,8 +28,11 @@ from persistor import (
     TASKS,
     AlphaCMRU,
     Backbone,
+    Batch,
     Cell,
+    Dense,
     Experiment,
+    Indexed,
     Ladder,
     Linear,
     MinGRU,
@@ -38,6 +41,7 @@ from persistor import (
     PersistorError,
     Pooling,
     PositiveCMRU,
+    Regression,
     Run,
     TrainingSpec,
     train,
@@ -69,7 +73,7 @@ def asked(*arguments):
 SAME = [  # a command line, and the same in Python
     (["smnist", "--cell", "cmru"], ("smnist", {"cell": "cmru"})),
     (["parity", "--epsilon", "-1"], ("parity", {"epsilon": -1.0})),
-    (["parity", "--search", "off", "--hold", "2"], ("parity", {"search": False, "hold": 2.0})),
+    (["parity", "--architecture", "paper"], ("parity", {"architecture": "paper"})),
     (["parity", "--hold", "2"], (Parity(), {"hold": 2})),
     (["copy-first-noisy", "--cell", "mingru,cmru", "--blocks", "4", "--state", "16"],
      ("copy-first-noisy", {"cell": (MinGRU, "cmru"), "blocks": 4, "state_size": 16})),
@@ -98,10 +102,10 @@ def test_on_every_task_the_defaults_are_the_same(name):
 
 
 def test_the_folder_that_train_makes_has_the_name_of_the_experiment(tmp_path, capsys):
-    short = ["--tiny", "--steps", "2", "--batch", "2", "--search", "off", "--runs", str(tmp_path)]
+    short = ["--tiny", "--steps", "2", "--batch", "2", "--runs", str(tmp_path)]
     with pytest.raises(SystemExit, match="0"):
         main(["train", "parity", *short])
-    experiment = Experiment.of("parity", tiny=True, steps=2, batch=2, search=False)
+    experiment = Experiment.of("parity", tiny=True, steps=2, batch=2)
     assert [path.name for path in tmp_path.iterdir()] == [experiment.name]
     assert str(tmp_path / experiment.name) in capsys.readouterr().out
 
@@ -214,7 +218,7 @@ def test_weights_of_before_models_described_themselves_still_open(tmp_path):
 
 
 def test_a_model_file_needs_no_run_and_says_what_it_is(tmp_path):
-    experiment = Experiment.of("parity", tiny=True, steps=2, batch=2, search=False)
+    experiment = Experiment.of("parity", tiny=True, steps=2, batch=2)
     train(experiment, runs=tmp_path)
     best = tmp_path / experiment.name / "best.safetensors"
     with safe_open(best, "numpy") as file:
@@ -328,7 +332,6 @@ MISTAKES = [
     (lambda: Experiment.of("smnist", deployable=True, cell="cmru"), "leave those out"),
     (lambda: Experiment.of("smnist", anneal=True, epsilon=0.5), "leave epsilon out"),
     (lambda: Experiment.of("smnist", anneal=True, learn_epsilon=True), "cannot be learned"),
-    (lambda: Experiment.of("copy-first-clean", search=True), "needs a classification task"),
     (lambda: ModelSpec(()), "at least one"),
     (lambda: ModelSpec("cmru"), r"give a sequence of cells"),
     (lambda: CMRU(4, 3, key=KEY).step(jnp.zeros(5), jnp.zeros(3)), "5 features a step"),
@@ -354,8 +357,52 @@ WITHOUT_A_CHECKER = """
 import persistor
 from persistor import CMRU, Backbone, Experiment, TrainingSpec, load, save, train
 import jax
-cell = CMRU(8, 3, key=jax.random.key(0))
+import numpy as np
+from persistor import TASKS, Classification, Run, evaluate, gradient_flow, quantisation_limit
+from persistor.tasks import own_task
+key = jax.random.key(0)
+cell = CMRU(8, 3, key=key)
+model = Backbone(4, 2, (cell,), width=8, key=key)
+x, bits = np.zeros((2, 5, 4), np.float32), TASKS["parity"]().split("test")
 for mistake in (
+    lambda: model("abc"),
+    lambda: model(None),
+    lambda: model(np.array([["a"]])),
+    lambda: model(x.astype(complex)),
+    lambda: model(x[:, :0]),
+    lambda: model([[1.0], [1.0, 2.0]]),
+    lambda: model(x, lengths=[1.5, 2.0]),
+    lambda: model(x, lengths=[9, 2]),
+    lambda: model(x, lengths=[-1, 2]),
+    lambda: model(x, lengths="ab"),
+    lambda: model(x, 5),
+    lambda: model.step(x[:, 0], 5),
+    lambda: model.step("a", model.initial_state()),
+    lambda: model.initial_state("a"),
+    lambda: model.initial_state((-1,)),
+    lambda: model.initial_state(2),
+    lambda: cell(np.zeros((5, 8)), "state"),
+    lambda: cell.step(np.zeros(8), "state"),
+    lambda: cell.initial_state((2.5,)),
+    lambda: CMRU(8, 3, key=None),
+    lambda: CMRU(8, 3, key=0),
+    lambda: persistor.LRU(8, 3, key=0),
+    lambda: Backbone(4, 2, (cell,), width=8, key=0),
+    lambda: evaluate("m", bits, Classification()),
+    lambda: evaluate(model, "test", Classification()),
+    lambda: evaluate(model, bits, "accuracy"),
+    lambda: evaluate(model, bits, Classification(), batch=0),
+    lambda: own_task(3),
+    lambda: own_task("nowhere"),
+    lambda: train(Experiment.of("parity", steps=1), runs=5),
+    lambda: save(model, 5),
+    lambda: TASKS["parity"]().split("tset"),
+    lambda: TASKS["parity"]().with_length("a"),
+    lambda: Run.open("nowhere"),
+    lambda: Run.create("parity", "runs"),
+    lambda: Run.create(Experiment.of("parity"), 5),
+    lambda: gradient_flow("a"),
+    lambda: quantisation_limit("a"),
     lambda: CMRU("nonsense", 3, key=jax.random.key(0)),
     lambda: CMRU(8, 3, epsilon="x", key=jax.random.key(0)),
     lambda: Backbone(2, 3, cell, width=8, key=jax.random.key(0)),
@@ -367,7 +414,10 @@ for mistake in (
     lambda: Experiment.of("smnist", architecture=3),
     lambda: Experiment.of("smnist", changes="norm=first"),
     lambda: Experiment.of("copy-first-discrete", length="5"),
-    lambda: Experiment.of("parity", search="off"),
+    lambda: Experiment.of("parity", learning_rate="fast"),
+    lambda: Experiment.of("parity", learning_rate=True),
+    lambda: Experiment.of("parity", stop_early="yes"),
+    lambda: Experiment.of("parity", batch=2.5),
     lambda: TrainingSpec(anneal="no"),
     lambda: train("parity"),
     lambda: save(3, "model.safetensors"),
@@ -375,7 +425,7 @@ for mistake in (
 ):
     try:
         mistake()
-        print("accepted")
+        print("accepted: line", mistake.__code__.co_firstlineno)
     except persistor.PersistorError as error:
         assert len(str(error).splitlines()) == 1
 assert Backbone(2, 3, (cell,), width=8, pooling="mean", key=jax.random.key(0)).pooling == "mean"
@@ -389,6 +439,59 @@ def test_things_of_the_wrong_type_get_one_line_too():
         [sys.executable, "-c", WITHOUT_A_CHECKER], env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_no_number_is_not_swallowed(name, wrong):
+    """Hard gates compare, and would answer as if nothing had happened."""
+    cell = CELLS[name](8, 3, key=KEY)
+    model = Backbone(4, 2, (cell,), width=8, key=KEY)
+    for module, features in ((cell, 8), (model, 4)):
+        x = np.zeros((2, 5, features), np.float32)
+        x[1, 2, 3] = wrong
+        with pytest.raises(PersistorError, match="number at sequence 1, step 2, feature 3"):
+            module(x)
+        with pytest.raises(PersistorError, match="number at sequence 1, step 0, feature 3"):
+            module.step(jnp.asarray(x[:, 2]), module.initial_state((2,)))
+        padded, _ = module(x, lengths=jnp.array([5, 2]))
+        assert padded.shape[0] == 2  # what is beyond the end does not count
+    with pytest.raises(PersistorError, match="number at row 1, feature 0"):
+        model(Indexed(jnp.eye(4).at[1, 0].set(wrong), jnp.zeros((2, 5), jnp.int32)))
+
+
+class Numbers(eqx.Module):
+    """Sequences whose mean is to be predicted."""
+
+    values: jax.Array
+
+    @property
+    def size(self):
+        return len(self.values)
+
+    def at(self, indices):
+        x = self.values[indices]
+        return Batch(Dense(x[..., None]), x.mean(1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Torn(Task):
+    """A task whose validation holds what is no number."""
+
+    summary: ClassVar[str] = "the mean"
+    inputs: ClassVar[int] = 1
+    outputs: ClassVar[int] = 1
+    objective = Regression()
+    pooling = Pooling.MEAN
+    chance: ClassVar[float] = 1.0
+
+    def split(self, name):
+        return Numbers(jnp.full((8, 4), jnp.nan if name == "valid" else 1.0))
+
+
+def test_a_task_of_ones_own_with_what_is_no_number_is_not_trained(tmp_path):
+    with pytest.raises(PersistorError, match="split valid holds a value that is not a finite"):
+        train(Experiment.of(Torn(), tiny=True, steps=2), runs=tmp_path)
 
 
 def test_a_start_that_no_cell_has_says_nothing():

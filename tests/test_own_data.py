@@ -27,6 +27,7 @@ from test_data import FUZZ, damaged, refused_or_whole
 from persistor import Experiment, PersistorError
 from persistor.cli.train import Train
 from persistor.data.contents import fingerprint
+from persistor.data.dataset import SPLITS
 from persistor.data.mfcc import mfcc
 from persistor.data.preparation import Preparation
 from persistor.data.series import read_table
@@ -36,8 +37,9 @@ from persistor.experiment import ModelSpec, TrainingSpec
 from persistor.nn.pooling import Pooling
 from persistor.tasks import KINDS, own_task
 from persistor.tasks.keywords import Features
-from persistor.tasks.own_data import OwnArrays, OwnSounds, Reading, Rows, Stored
-from persistor.tasks.task import SPLITS, Classification, StepClassification, Task
+from persistor.tasks.own_data import OwnArrays, OwnSounds, Reading
+from persistor.tasks.own_data.stored import Rows, Stored
+from persistor.tasks.task import Classification, StepClassification, Task
 from persistor.training import Run, train
 from persistor.training.provenance import command
 
@@ -879,3 +881,88 @@ def test_train_move_and_evaluate_from_the_command_line(kind, folder, capsys):
 def test_options_of_own_data_need_own_data(capsys):
     assert call("train", "parity", "--clip", 1) == 2
     assert "--clip needs your own data: --data PATH" in capsys.readouterr().err
+
+
+# Twenty kinds of damaged or odd input, each with its one line or its count in the summary
+
+
+def _append(path, name, content):
+    (path / name).parent.mkdir(parents=True, exist_ok=True)
+    (path / name).write_bytes(content)
+
+
+def _link(path, name, target):
+    (path / name).symlink_to(target)
+
+
+ODD_SOUNDS = {
+    "hidden file": (lambda p: _append(p, "low/.x.wav", b"x"), "1 hidden"),
+    "resource fork of a Mac": (lambda p: _append(p, "low/._a_0.wav", b"x"), "1 hidden"),
+    "hidden folder": (lambda p: _append(p, ".git/x.wav", b"x"), "1 hidden"),
+    "empty file": (lambda p: _append(p, "low/x.wav", b""), "1 empty"),
+    "sound without samples": (lambda p: write_wav(p / "low" / "x.wav", []), "1 empty"),
+    "file that is no sound": (lambda p: _append(p, "low/x.md", b"x"), "1 other files"),
+    "broken link": (lambda p: _link(p, "low/x.wav", "gone.wav"), "1 broken links"),
+    "link in a circle": (lambda p: _link(p, "low/x", p), "1 links in a circle"),
+    "sound in no class": (lambda p: write_wav(p / "x.wav", tone(9, 900)), "1 outside a folder"),
+    "folder of noise": (
+        lambda p: write_wav(p / "_noise_" / "x.wav", tone(9, 900)),
+        "1 in folders that begin with _",
+    ),
+    "other sample rate": (
+        lambda p: write_wav(p / "low" / "x.wav", tone(300, 5_000, 8_000), 8_000),
+        "resampled from 8,000 Hz",
+    ),
+    "stereo": (lambda p: write_wav(p / "low" / "x.wav", tone(300, 9_000), channels=2), "21 sounds"),
+    "capital ending": (lambda p: write_wav(p / "low" / "X.WAV", tone(300, 9_000)), "21 sounds"),
+    "name with spaces and accents": (
+        lambda p: write_wav(p / "low" / "é ü 'x'.wav", tone(300, 9_000)),
+        "21 sounds",
+    ),
+    "too long": (lambda p: write_wav(p / "low" / "x.wav", tone(300, 90_000)), "1 cut to 0.8 s"),
+    "too short": (lambda p: write_wav(p / "low" / "x.wav", tone(300, 90)), "padded"),
+    "silence": (lambda p: write_wav(p / "low" / "x.wav", np.zeros(9_000)), "silent: low/x.wav"),
+    "copy": (
+        lambda p: shutil.copy(p / "low" / "a_0.wav", p / "low" / "x.wav"),
+        "equal files, kept in one split: low/a_0.wav = low/x.wav",
+    ),
+    "header without a size": (
+        lambda p: _append(p, "low/x.wav", riff(b"ab" * 9_000, size=0xFFFFFFFF)),
+        "21 sounds",
+    ),
+}
+REFUSED_SOUNDS = {
+    "truncated sound": (riff(b"ab" * 100, size=900), "is truncated: 200 of 900 bytes"),
+    "truncated header": (riff(b"ab" * 100)[:30], "it ends before the sound begins"),
+    "text with the ending of a sound": (b"hello", "is not a complete sound file"),
+    "rate of 0": (riff(b"ab" * 100, rate=0), "sample rate of 0 Hz"),
+    "no channels": (riff(b"ab" * 100, channels=0), "has no channels"),
+    "NaN samples": (
+        riff(np.full(90, np.nan, "<f4").tobytes(), form=3, bits=32),
+        "not a finite number, at sample 0",
+    ),
+}
+
+
+def test_there_are_twenty_kinds_of_odd_input():
+    assert len(ODD_SOUNDS) + len(REFUSED_SOUNDS) >= 20
+
+
+@pytest.mark.parametrize("kind", ODD_SOUNDS)
+def test_an_odd_sound_is_used_or_left_out_and_said(kind, folder, capsys):
+    spoil, says = ODD_SOUNDS[kind]
+    spoil(sounds(folder))
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        told = "\n".join(own_task(folder / "clips").remarks())
+    assert says in told
+
+
+@pytest.mark.parametrize("kind", REFUSED_SOUNDS)
+def test_a_damaged_sound_is_one_line(kind, folder, capsys):
+    pytest.importorskip("soundfile")
+    content, says = REFUSED_SOUNDS[kind]
+    _append(sounds(folder), "low/x.wav", content)
+    assert call("train", "--data", "clips", *SMALL) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "low/x.wav" in line
+    assert says in line

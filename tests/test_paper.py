@@ -12,9 +12,11 @@ import pytest
 from committed import RESULTS, committed, unpack
 
 from persistor import PersistorError
+from persistor.model import ROBUST
 from persistor.paper import budgets
 from persistor.paper.tables import table, tables
-from persistor.reproduction.comparison import FORMATS, compare
+from persistor.reproduction.comparison import compare, compare_both, overall
+from persistor.reproduction.formats import FORMATS
 from persistor.reproduction.outcomes import Outcome, find_outcomes
 from persistor.reproduction.plan import experiment_of, plan
 from persistor.tasks import KINDS, TASKS, KWSDigits
@@ -276,6 +278,27 @@ def test_every_format_says_the_same(form):
     for part in ("cmru eps -1", "87.50 [75.00; 100.00]", "100.00 [100.00; 100.00]", "-12.50", "5"):
         assert part in text
     assert text.count("49.88 [49.31; 50.53]") == 1
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_runs_of_robust_stand_beside_those_of_the_paper(form):
+    row = table("parity").row(cell="cmru", epsilon="-1")
+    paper = [Outcome(experiment_of(row), 0.75)]
+    robust = [Outcome(experiment_of(row, seed, architecture=ROBUST), 1.0) for seed in (0, 1)]
+    alone = compare_both(table("parity"), paper)
+    assert alone == compare(table("parity"), paper)
+    both = compare_both(table("parity"), [*paper, *robust])
+    assert len(both.titles) == len(both.columns(both.entries[0])) > len(alone.titles)
+    assert both.columns(entry_of(both, "cmru eps -1"))[5] == "worse (1 in 3)"
+    assert both.columns(entry_of(both, "cmru eps -1"))[-3:] == ["2", "inside", "full"]
+    assert all("robust" in title for title in both.titles[-4:])
+    assert "robust [min; max]" in FORMATS[form](both)
+    assert both.to_json()["beside"]["architecture"] == "robust"
+    only = compare_both(table("parity"), robust)
+    assert [both.table.label(entry.row) for entry in only.measured] == ["cmru eps -1"]
+    assert overall([both])[-1] == (
+        "With one or the other, 1 are measured at full budget, 1 of them as in the paper or better."
+    )
 
 
 def test_json_holds_everything():

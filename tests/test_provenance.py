@@ -15,10 +15,12 @@ from committed import RESULTS, committed, unpack
 
 from persistor import Experiment, ModelSpec, Run, TrainingSpec, train
 from persistor._tools.machine import processors
+from persistor.cells import CELLS
 from persistor.cli import main
 from persistor.cli.train import Train
 from persistor.kernels import library
 from persistor.kernels.doctor import compiled
+from persistor.model import ARCHITECTURES
 from persistor.model.file import read_arrays, write_arrays
 from persistor.reproduction.archive import Archive
 from persistor.tasks import TASKS, CopyFirstDiscrete, KWSDigits, Parity, own_task
@@ -39,7 +41,6 @@ OPTIONS = [
     {"tiny": True, "steps": 1},
     {"tiny": True, "width": 32, "encoding": 2},
     {"epsilon": -1.0},
-    {"search": True},
     {"learn_epsilon": True, "hold": 0.5, "thresholds": "constant"},
     {"architecture": "norm-first", "hold": 2.0},
     {"changes": {"base": 100, "encoder_bias": False, "encoding": 4, "norm_epsilon": 1e-3}},
@@ -74,13 +75,12 @@ def test_a_task_by_itself_needs_no_options(task):
     assert repeated(command(experiment)).name == experiment.name
 
 
-@pytest.mark.parametrize(
-    ("search", "hold"),
-    [(None, 0.0), (True, 0.0), (False, 0.0), (None, 10.0), (False, 10.0)],
-)
-def test_a_command_knows_when_parity_searches(search, hold):
-    experiment = Experiment.of("parity", search=search, hold=hold)
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_command_knows_every_architecture(cell, architecture):
+    experiment = Experiment.of("parity", cell=cell, architecture=architecture)
     assert repeated(command(experiment)).name == experiment.name
+    assert (architecture == "robust") == ("-robust-" in experiment.name)
 
 
 def test_committed_runs_have_their_commands(tmp_path, monkeypatch):
@@ -97,7 +97,7 @@ def test_committed_runs_have_their_commands(tmp_path, monkeypatch):
 def test_the_version_of_the_data_is_no_option():
     assert command(
         Experiment(KWSDigits("0.01"), ModelSpec(state_size=4), TrainingSpec(35_000))
-    ) == ("persistor train kws-digits")
+    ) == ("persistor train kws-digits --architecture paper")
 
 
 def test_own_data_are_named_by_their_place(tmp_path):
@@ -213,7 +213,7 @@ def test_compare_shows_provenance_under_its_table(tmp_path, capsys):
     lines = text[len(plain) :].splitlines()
     assert len(lines) == 3  # two seeds of one entry, one of the other
     assert all(f"versions, engine, kernels, processor, threads {MISSING}" in line for line in lines)
-    assert lines[-1].endswith("; persistor train copy-first-discrete")
+    assert lines[-1].endswith("; persistor train copy-first-discrete --architecture paper")
     told = json.loads(shown(capsys, *table, *old, "--provenance", "--json"))["tables"][0]
     origins = told.pop("provenance")
     assert [told] == json.loads(shown(capsys, *table, *old, "--json"))["tables"]

@@ -7,8 +7,8 @@ from on_this_machine import FOLDERS
 
 from persistor import TASKS
 from persistor.data import DATASETS, READERS, cifar10, imdb, mnist, shakespeare, speech
+from persistor.data.dataset import SPLITS
 from persistor.data.workers import silent
-from persistor.tasks.task import SPLITS
 
 SIZES = {
     "smnist": (50_000, 10_000, 10_000),

@@ -65,6 +65,10 @@ class Display:
         self.below.plain = below
         self.bar.update(self.task, completed=share, text=text)
 
+    def announce(self, line: str) -> None:
+        """Print a line now, above the bar if there is one."""
+        self.console.print(line, highlight=False, soft_wrap=True)
+
     def say(self, line: str) -> None:
         """Elsewhere than on a terminal: print a line, unless one was printed a moment ago."""
         if not self.console.is_terminal and time.monotonic() - self.said > QUIET_SECONDS:
@@ -73,10 +77,11 @@ class Display:
 
 
 class Watcher:
-    """Shows the progress of one training run."""
+    """Shows the progress of one training run, and what a person may do about its length."""
 
-    def __init__(self, run: str, metric: str):
+    def __init__(self, run: str, metric: str, advice: str = ""):
         self.metric, self.name = metric, without_hash(run)
+        self.advice = advice  # said once, with the time that the whole run takes
         self.display = Display(self.name)
         self.first: RunProgress | None = None
 
@@ -94,6 +99,10 @@ class Watcher:
         best = f" best {report.best:.4f}" if report.best is not None else ""
         speed = self._speed(report)
         left = (report.steps - report.step) / speed
+        if self.advice and report is not self.first:
+            whole = f"{report.steps:,} steps, about {duration(report.steps / speed)} here"
+            self.display.announce(f"{whole}; {self.advice}")
+            self.advice = ""
         pace = f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"
         pace = f"{pace} {duration(left)} left"
         share = report.step / report.steps

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Inexact
 from persistor.cells import Cell
-from persistor.recurrence.transition import Affine, Transition
+from persistor.nn.layers import check_size
+from persistor.recurrence.transition import Affine, Saturating, Transition
 
 
 def quantisation_limit(bits: int) -> float:
@@ -17,6 +18,7 @@ def quantisation_limit(bits: int) -> float:
     Appendix "Optimal Quantization on [-1, 1] and Minimal MAE": 2^bits equal bins, read at their
     middle, leave an error of 1 / 2^(bits + 1) on average.
     """
+    check_size("bits", bits)
     return 0.5 ** (bits + 1)
 
 
@@ -49,6 +51,8 @@ def state_space_form(cell: Cell, x: Float[Array, "*s m"]) -> StateSpaceForm:
 
 def gradient_flow(transitions: Transition) -> Float[Array, "*b t d"]:
     """|dh_T / dh_t| for every t: the product of the decays after t; 1 at the last step."""
+    if not isinstance(transitions, Affine | Saturating):
+        raise PersistorError(f"transitions is {transitions!r}; give those of a cell")
     later = jnp.concatenate(
         [transitions.decay[..., 1:, :], jnp.ones_like(transitions.decay[..., :1, :])], axis=-2
     )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any
 
 from persistor._tools.errors import PersistorError
+from persistor._tools.programs import VARIABLE
 
 
 def in_a_fresh_process(function: str, *arguments: int) -> dict[str, Any]:
@@ -20,6 +24,34 @@ def in_a_fresh_process(function: str, *arguments: int) -> dict[str, Any]:
     if done.returncode:
         raise PersistorError(f"{call} failed in a fresh process: {done.stderr[-500:]}")
     return json.loads(done.stdout)
+
+
+SHORT_RUN = ["-m", "persistor.cli", "train", "parity", "--steps", "64"]
+ONE_FUNCTION = ["-c", "import jax; jax.jit(lambda x: x + 1)(1.0)"]
+
+
+def processor_seconds(turns: int) -> dict[str, float]:
+    """Processor time of a short run without and with compiled programs, and of JAX alone."""
+    seconds: dict[str, list[float]] = {"JAX": [], "cold": [], "warm": []}
+    for _ in range(turns):
+        with tempfile.TemporaryDirectory() as folder:
+            seconds["JAX"].append(_spent(ONE_FUNCTION, folder))
+            for name in ("cold", "warm"):
+                seconds[name].append(_spent([*SHORT_RUN, "--runs", f"{folder}/{name}"], folder))
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def _spent(arguments: list[str], folder: str) -> float:
+    """Processor time of a Python process that keeps its programs in a folder."""
+    others = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    environment = {**others, "JAX_PLATFORMS": "cpu", VARIABLE: f"{folder}/compiled"}
+    before = os.times()
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    after = os.times()
+    if done.returncode:
+        raise PersistorError(f"{' '.join(command)} failed: {done.stderr[-500:]}")
+    return sum(after[2:4]) - sum(before[2:4])  # of children: in Python, and in the system
 
 
 def start(length: int) -> dict[str, float]:

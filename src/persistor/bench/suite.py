@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor._tools.errors import PersistorError
-from persistor.bench.fresh import in_a_fresh_process
+from persistor.bench.fresh import in_a_fresh_process, processor_seconds
 from persistor.bench.measure import Measurement, Scale, by_turns
 from persistor.bench.peers import PEERS
 from persistor.bench.straightforward import training_step
@@ -203,12 +203,20 @@ def streaming(scale: Scale) -> Iterator[Measurement]:
 
 
 def start(scale: Scale) -> Iterator[Measurement]:
-    """From nothing to a first trained step, in a new process, against `import jax` alone."""
+    """From nothing to a first trained step, in a new process, against `import jax` alone.
+
+    Also the processor time of a whole short run, with an empty folder of programs and again.
+    """
     times = in_a_fresh_process("start", scale(784))
     alone = times["import jax"]
     for name, seconds in times.items():
         yield Measurement("g", name, seconds, "s", "import jax", alone)
     yield Measurement("g", "all", sum(times.values()), "s", "import jax", alone)
+    spent = processor_seconds(min(scale.turns, 3))
+    for name in ("cold", "warm"):
+        note = f"processor time; {spent[name] / spent['JAX']:.1f} times as much"
+        what = f"train parity --steps 64, {name}"
+        yield Measurement("g", what, spent[name], "s", "JAX and one function", spent["JAX"], note)
 
 
 def loading(scale: Scale) -> Iterator[Measurement]:

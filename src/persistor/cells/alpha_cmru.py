@@ -18,6 +18,7 @@ from persistor.cells.epsilon import (
     update_decay,
 )
 from persistor.cells.hysteresis import GAIN, HOLD, THRESHOLDS, Thresholds, projection, update_gate
+from persistor.nn.draws import put
 from persistor.nn.layers import Linear
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import Affine
@@ -64,7 +65,7 @@ class AlphaCMRU(Cell):
         )
         if SCALES.checked(scales) == "one":
             alpha = slice(2 * state_size, None)
-            parts = (project.weight.at[:, alpha].set(0.0), project.bias.at[alpha].set(1.0))  # pyright: ignore[reportOptionalMemberAccess]
+            parts = (put(project.weight, (slice(None), alpha), 0.0), put(project.bias, alpha, 1.0))  # pyright: ignore[reportArgumentType]
             project = eqx.tree_at(lambda layer: (layer.weight, layer.bias), project, parts)
         self.project = project
         self.epsilon = checked_epsilon(epsilon, state_size, learn=learn_epsilon)

@@ -12,6 +12,7 @@ from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.hysteresis import update_gate
+from persistor.nn.draws import ones
 from persistor.nn.layers import Linear, over
 from persistor.nn.sequence import Dense, Sequence
 
@@ -59,8 +60,8 @@ class AnalogCell(Cell):
         key: Key,
     ):
         self.project = Linear(input_size, state_size, key=key)
-        self.threshold = jnp.ones(state_size)
-        self.scale = jnp.ones(state_size)
+        self.threshold = ones(state_size)
+        self.scale = ones(state_size)
         self.state_size = state_size
         self.mismatch = float(MISMATCH.checked(mismatch))
         self.noise = float(NOISE.checked(noise))

@@ -11,6 +11,7 @@ from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
 from persistor.cells.hysteresis import GAIN, HOLD, THRESHOLDS, Thresholds, projection, update_gate
+from persistor.nn.draws import ones
 from persistor.nn.layers import Linear, over
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import Affine
@@ -44,7 +45,7 @@ class BMRU(Cell):
         self.project = projection(
             input_size, state_size, 2, hold=hold, gain=gain, thresholds=thresholds, key=key
         )
-        self.scale = jnp.ones(state_size)
+        self.scale = ones(state_size)
         self.state_size = state_size
 
     def kernel_parameters(self) -> Float[Array, "2 d"]:

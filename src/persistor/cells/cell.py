@@ -15,8 +15,9 @@ from persistor._tools.errors import PersistorError
 from persistor._tools.options import Option
 from persistor.arrays import Array, Bool, Float, Inexact, Int, Key
 from persistor.kernels.engine import runs_natively
+from persistor.nn.arguments import array, batch_shape, sequence
 from persistor.nn.layers import Linear
-from persistor.nn.sequence import Indexed, Sequence, as_sequence, in_type_of
+from persistor.nn.sequence import Indexed, Sequence, in_type_of
 from persistor.recurrence.native import native_states
 from persistor.recurrence.transition import Transition
 from persistor.recurrence.unroll import composed, unroll
@@ -84,7 +85,7 @@ class Cell(eqx.Module):
 
     def initial_state(self, batch: tuple[int, ...] = ()) -> Inexact[Array, "*b d"]:
         """The state before the first step: zeros."""
-        return jnp.zeros((*batch, self.state_size), self.state_dtype)
+        return jnp.zeros((*batch_shape(batch), self.state_size), self.state_dtype)
 
     def states(
         self,
@@ -121,7 +122,9 @@ class Cell(eqx.Module):
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """As `states`, from the projections of the inputs: gates and the recurrence."""
         initial_state = (
-            self.initial_state(projections.batch) if initial_state is None else initial_state
+            self.initial_state(projections.batch)
+            if initial_state is None
+            else array("the state", initial_state, "numbers or complex numbers")
         )
         if isinstance(projections, Indexed) and projections.rest:
             if every or lengths is not None or resets is not None:
@@ -146,8 +149,9 @@ class Cell(eqx.Module):
         states, last = unroll(transitions, initial_state, lengths=lengths, resets=resets)
         return (states if every else last[..., None, :]), last
 
-    def _checked(self, state: Inexact[Array, "..."], batch: tuple[int, ...]) -> Array:
+    def _checked(self, state: Any, batch: tuple[int, ...]) -> Array:
         """A state in the type of this cell's; it must have one for each sequence."""
+        state = array("the state", state, "numbers or complex numbers")
         if state.shape != (*batch, self.state_size):
             raise PersistorError(
                 f"the state has shape {state.shape}; {(*batch, self.state_size)} is expected"
@@ -196,7 +200,7 @@ class Cell(eqx.Module):
         chunk into the next, and the chunks equal the whole. `lengths` and `resets` are explained in
         `recurrence.unroll`.
         """
-        inputs = as_sequence(x, self.input_size)
+        inputs, lengths = sequence(x, self.input_size, lengths)
         states, last = self.states(inputs, initial_state, lengths=lengths, resets=resets)
         return in_type_of(inputs, self.read(states, inputs)), last
 
@@ -204,6 +208,7 @@ class Cell(eqx.Module):
         self, x: Float[Array, "*b m"], state: Inexact[Array, "*b d"]
     ) -> tuple[Float[Array, "*b d"], Inexact[Array, "*b d"]]:
         """One step of a stream: the output and the next state."""
-        inputs = as_sequence(x[..., None, :], self.input_size)
+        x = array("the input", x)
+        inputs, _ = sequence(x[..., None, :], self.input_size)
         state = self.transition(x)(self._checked(state, x.shape[:-1]))
         return in_type_of(inputs, self.read(state[..., None, :], inputs))[..., 0, :], state

@@ -19,6 +19,7 @@ from persistor.cells.epsilon import (
     update_decay,
 )
 from persistor.cells.hysteresis import GAIN, HOLD, THRESHOLDS, Thresholds, projection, update_gate
+from persistor.nn.draws import ones
 from persistor.nn.layers import Linear, over
 from persistor.recurrence.surrogate import sign
 from persistor.recurrence.transition import Affine
@@ -56,7 +57,7 @@ class CMRU(Cell):
         self.project = projection(
             input_size, state_size, 2, hold=hold, gain=gain, thresholds=thresholds, key=key
         )
-        self.scale = jnp.ones(state_size)
+        self.scale = ones(state_size)
         self.epsilon = checked_epsilon(epsilon, state_size, learn=learn_epsilon)
         self.state_size = state_size
 

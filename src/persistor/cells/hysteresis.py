@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
+from persistor.nn.draws import part, put, times, zeros
 from persistor.nn.layers import Linear
 from persistor.recurrence.surrogate import heaviside
 
@@ -57,10 +58,12 @@ def projection(
     """
     project = Linear(input_size, parts * state_size, key=key)
     of_threshold = slice(state_size, 2 * state_size)
-    bias = jnp.zeros(parts * state_size).at[of_threshold].set(HOLD.checked(hold))
-    weight = project.weight.at[:, :state_size].multiply(GAIN.checked(gain))
+    of_candidate = (slice(None), slice(state_size))
+    bias = put(zeros(parts * state_size), of_threshold, HOLD.checked(hold))
+    candidates = times(float(GAIN.checked(gain)), part(project.weight, of_candidate))
+    weight = put(project.weight, of_candidate, candidates)
     if THRESHOLDS.checked(thresholds) == "constant":
-        weight = weight.at[:, of_threshold].set(0.0)
+        weight = put(weight, (slice(None), of_threshold), 0.0)
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), project, (weight, bias))
 
 
@@ -71,4 +74,9 @@ def update_gate(
 
     The threshold is given before its absolute value: beta = |W_beta x + b_beta|.
     """
-    return heaviside(jnp.abs(candidate) - jnp.abs(threshold))
+    return heaviside(magnitude(candidate) - magnitude(threshold))
+
+
+def magnitude(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
+    """|x|, with the slope 0 at 0, as the kernels have it and PyTorch; that of `jnp.abs` is 1."""
+    return jnp.sign(x) * x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import equinox as eqx
@@ -10,7 +11,8 @@ import jax.numpy as jnp
 
 from persistor.arrays import Array, Complex, Float, Key
 from persistor.cells.cell import Cell
-from persistor.nn.layers import Linear
+from persistor.nn.draws import normal, split, times, uniform
+from persistor.nn.layers import Linear, check_key
 from persistor.nn.sequence import Sequence
 from persistor.recurrence.transition import Affine
 
@@ -34,18 +36,17 @@ class LRU(Cell):
     state_size: int = eqx.field(static=True)
 
     def __init__(self, input_size: int, state_size: int, *, key: Key):
-        radius, phase, project, real, imaginary, skip = jax.random.split(key, 6)
-        square = jax.random.uniform(radius, (state_size,), minval=0.9**2, maxval=0.999**2)
+        check_key(key)
+        radius, phase, project, real, imaginary, skip = split(key, 6)
+        square = uniform(radius, (state_size,), 0.9**2, 0.999**2)
         self.nu = jnp.log(-0.5 * jnp.log(square))
-        self.theta = jnp.log(
-            jax.random.uniform(phase, (state_size,), minval=1e-6, maxval=2 * jnp.pi)
-        )
+        self.theta = jnp.log(uniform(phase, (state_size,), 1e-6, 2 * math.pi))
         # B and C: each part has half of the variance 1 / inputs that a complex entry has.
         self.project = Linear(input_size, 2 * state_size, bias=False, key=project)
         self.project = eqx.tree_at(lambda p: p.weight, self.project, self.project.weight / 2**0.5)
         spread = (2 * state_size) ** -0.5
-        self.mix_real = spread * jax.random.normal(real, (state_size, state_size))
-        self.mix_imaginary = spread * jax.random.normal(imaginary, (state_size, state_size))
+        self.mix_real = times(spread, normal(real, (state_size, state_size)))
+        self.mix_imaginary = times(spread, normal(imaginary, (state_size, state_size)))
         self.skip = Linear(input_size, state_size, bias=False, key=skip)
         self.state_size = state_size
 

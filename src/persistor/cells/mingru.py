@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from persistor._tools.options import Option
 from persistor.arrays import Array, Float, Key
 from persistor.cells.cell import Cell
+from persistor.nn.draws import fold_in, put, times, uniform, zeros
 from persistor.nn.layers import Linear
 from persistor.recurrence.transition import Affine
 
@@ -44,10 +44,9 @@ class MinGRU(Cell):
     def __init__(self, input_size: int, state_size: int, *, longest: float = 0.0, key: Key):
         self.project = Linear(input_size, 2 * state_size, key=key)
         if LONGEST.checked(longest):
-            spread = jax.random.uniform(jax.random.fold_in(key, 1), (state_size,))
-            bias = (
-                jnp.zeros(2 * state_size).at[:state_size].set(-spread * math.log(max(longest, 1)))
-            )
+            spread = uniform(fold_in(key, 1), (state_size,))
+            gates = times(-math.log(max(longest, 1)), spread)
+            bias = put(zeros(2 * state_size), slice(state_size), gates)
             self.project = eqx.tree_at(lambda layer: layer.bias, self.project, bias)
         self.state_size = state_size
 

@@ -20,11 +20,13 @@ def commands() -> dict[str, Any]:
     """The commands by name."""
     from persistor.cli.about import Bench, Completion, Demo, Doctor, List
     from persistor.cli.data import Data
+    from persistor.cli.evaluate import Evaluate
+    from persistor.cli.export import Export
     from persistor.cli.hardware import Hardware
     from persistor.cli.predict import Predict
     from persistor.cli.reproduce import Compare, DrawFigure, Report, Reproduce
     from persistor.cli.results import Results
-    from persistor.cli.train import Evaluate, Inspect, Sample, Train
+    from persistor.cli.train import Inspect, Sample, Train
 
     return {
         "train": Train,
@@ -39,6 +41,7 @@ def commands() -> dict[str, Any]:
         "report": Report,
         "results": Results,
         "hardware": Hardware,
+        "export": Export,
         "list": List,
         "doctor": Doctor,
         "bench": Bench,
@@ -139,8 +142,10 @@ def _obey(arguments: list[str]) -> int:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     command = parse(arguments)
     from persistor._tools.machine import keep_freed_memory
+    from persistor._tools.programs import keep_programs
 
     keep_freed_memory()
+    keep_programs()
     return command.run()
 
 

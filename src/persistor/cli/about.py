@@ -96,7 +96,7 @@ class Demo:
             self.folder.mkdir(parents=True, exist_ok=True)
         say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
         say(
-            f"Parity with one unit: {demo.PARITY_STEPS:,} steps, again while it only guesses, "
+            f"Parity with one unit: {demo.PARITY_STEPS:,} steps, "
             "one seed; the paper: full budget, mean [min; max] of five seeds."
         )
         say(f"{'test accuracy':34} {'ours':>8}   paper")

@@ -99,9 +99,9 @@ class DataShow:
         """Print texts, or draw a picture."""
         use_data_folder(self.data_dir)
         from persistor.analysis.examples import texts
+        from persistor.data.dataset import SPLITS
         from persistor.plots.examples import draw_examples
         from persistor.tasks import TASKS
-        from persistor.tasks.task import SPLITS
 
         if self.task not in TASKS:
             raise unknown("task", self.task, TASKS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from dataclasses import dataclass
@@ -46,20 +47,23 @@ class Predict:
             raise PersistorError(f"top is {self.top}; it must be at least 1")
         if not self.inputs:
             raise PersistorError("name a file or a folder to predict from, or - to listen")
-        from persistor.training import load
+        from persistor.model.trained import load_described
 
-        model = load(self.model, runs=self.runs)
+        model = load_described(self.model, runs=self.runs)
+        if model is None:  # an older run: what knows about runs takes longer to import
+            from persistor.training import load
+
+            model = load(self.model, runs=self.runs)
         return self._listen(model) if "-" in self.inputs else self._answer(model)
 
     def _answer(self, model: Any) -> int:
         """Print what the model says about files."""
-        from persistor._tools.progress import Counter
         from persistor.data.preparation import FILES
         from persistor.model.prediction import predictions, preparation_of
 
         preparation = preparation_of(model)
         named = files(self.inputs, FILES[preparation.kind])
-        with Counter("predicting") as count:
+        with _counter(len(named)) as count:
 
             def examples():
                 for number, path in enumerate(named, 1):
@@ -97,6 +101,15 @@ class Predict:
             for name, p in prediction.top(self.top)
         )
         return f"{prediction.name}  {top}"
+
+
+def _counter(inputs: int) -> Any:
+    """Shows the progress of many inputs; one needs none, and no time to import it."""
+    if inputs == 1:
+        return contextlib.nullcontext(lambda done, total: None)
+    from persistor._tools.progress import Counter
+
+    return Counter("predicting")
 
 
 def files(inputs: tuple[str, ...], endings: tuple[str, ...]) -> list[Path]:

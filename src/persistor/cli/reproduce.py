@@ -212,7 +212,14 @@ class Compare:
         ),
     ] = ()
     only: Only = ()
-    architecture: ArchitectureName = "paper"
+    architecture: Annotated[
+        str | None,
+        arg(
+            metavar="NAME",
+            help="Only runs with this architecture; `persistor list` shows the choices.",
+            help_behavior_hint="(default: paper, with robust beside it)",
+        ),
+    ] = None
     set: Changes = ()
     provenance: Annotated[
         bool,
@@ -238,10 +245,16 @@ class Compare:
             self.format,
             self.json,
             empty=bool(self.names),
-            architecture=chosen_architecture(self.architecture, self.set),
+            architecture=self._architecture(),
             provenance=self.provenance,
         )
         return 0
+
+    def _architecture(self):
+        """The chosen architecture; None for the usual two."""
+        if self.architecture is None and not self.set:
+            return None
+        return chosen_architecture(self.architecture or "paper", self.set)
 
 
 @dataclass(frozen=True)
@@ -364,17 +377,19 @@ def show_comparisons(
     provenance: bool = False,
 ) -> None:
     """Print tables beside the paper's, and name the runs that cannot be trusted."""
-    from persistor.model import PAPER
-    from persistor.reproduction.comparison import FORMATS, compare, origins
+    from persistor.reproduction.comparison import compare, compare_both, origins
+    from persistor.reproduction.formats import FORMATS
     from persistor.reproduction.outcomes import find_outcomes
 
     outcomes, problems = find_outcomes(folder)
     outcomes = [o for o in outcomes if seeds is None or o.experiment.seed < seeds]
     compared = [
-        compare(table, outcomes, budget=budget, architecture=architecture or PAPER)
+        compare_both(table, outcomes, budget=budget)
+        if architecture is None
+        else compare(table, outcomes, budget=budget, architecture=architecture)
         for table in chosen
     ]
-    shown = [c for c in compared if empty or any(entry.values for entry in c.entries)]
+    shown = [c for c in compared if empty or c.measured]
     if as_json:
         extra = [{"provenance": origins(c)} if provenance else {} for c in shown]
         tables = [{**c.to_json(), **more} for c, more in zip(shown, extra, strict=True)]

@@ -1,4 +1,4 @@
-"""`persistor train | evaluate | inspect | sample`."""
+"""`persistor train | inspect | sample`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from persistor.cli.options import (
     given_options,
 )
 from persistor.cli.shared import (
-    ArchitectureName,
     Changes,
     DataDir,
     Json,
@@ -34,7 +33,7 @@ from persistor.cli.shared import (
     use_data_folder,
 )
 
-SEARCH = {"auto": None, "on": True, "off": False}
+SWITCH = {"auto": None, "on": True, "off": False}
 
 
 @dataclass(frozen=True)
@@ -125,20 +124,28 @@ class Train:
         arg(
             metavar="INT",
             help="Number of training steps.",
-            help_behavior_hint="(default: the paper's budget)",
+            help_behavior_hint="(default: the paper's budget; on your own data, by their number)",
         ),
     ] = None
     batch: Annotated[int, arg(help="Sequences in a batch.")] = 64
-    seed: Annotated[int, arg(help="Seed of the initial weights and the batches.")] = 0
-    search: Annotated[
+    lr: Annotated[float, arg(help="Highest learning rate; it falls to a hundredth.")] = 1e-3
+    stop_early: Annotated[
         Literal["auto", "on", "off"],
         arg(
-            help="Start with high thresholds, so that units retain at first, and restart from new "
-            "weights while the model only guesses. The paper does not search (off); auto "
-            "searches on parity only."
+            help="Stop when validation has not improved for a quarter of the steps. The paper does "
+            "not (off); auto stops on your own data only."
         ),
     ] = "auto"
-    architecture: ArchitectureName = "paper"
+    seed: Annotated[int, arg(help="Seed of the initial weights and the batches.")] = 0
+    architecture: Annotated[
+        str | None,
+        arg(
+            metavar="NAME",
+            help="How to fill in what the paper leaves open, and where training starts; "
+            "`persistor list` shows the choices.",
+            help_behavior_hint="(default: robust; paper if --deployable)",
+        ),
+    ] = None
     set: Changes = ()
     remat: Annotated[
         bool, arg(help="Save memory: recompute inner arrays instead of keeping them.")
@@ -172,7 +179,8 @@ class Train:
             steps=self.steps,
             anneal=self.anneal,
             batch=self.batch,
-            search=SEARCH[self.search],
+            learning_rate=self.lr,
+            stop_early=SWITCH[self.stop_early],
             seed=self.seed,
             **given_options(self.options),
         )
@@ -201,7 +209,6 @@ class Train:
         use_data_folder(self.data_dir)
         experiment = self.experiment()
         from persistor._tools.progress import Watcher
-        from persistor.paper.budgets import BUDGETS
         from persistor.training import Run, runs_folder, train
         from persistor.training.events import EventFile
 
@@ -210,7 +217,7 @@ class Train:
         with contextlib.ExitStack() as stack:
             stop = stack.enter_context(StopOnSignal())
             watcher = stack.enter_context(
-                Watcher(experiment.name, experiment.task.objective.metric)
+                Watcher(experiment.name, experiment.task.objective.metric, self._chosen(experiment))
             )
             events = stack.enter_context(EventFile(run)) if self.tensorboard else None
 
@@ -226,57 +233,31 @@ class Train:
             again = "run the same command again to continue"
             print(f"stopped; {run.path} is saved: {again}", file=sys.stderr)
             return stop.status
-        metric, value = next(iter(result["test"].items()))
-        reduced = result["budget"] == "reduced" and experiment.task.name in BUDGETS
-        budget = f" of the paper's {result['paper_steps']:,}" if reduced else ""
-        restarts = f", restarts: {result['restarts']}" if "restarts" in result else ""
-        text = (
-            f"test {metric} {value:.4f} after {result['steps']:,} steps{budget} "
-            f"in {result['seconds']:.0f} s{restarts}\n{run.path}"
-        )
-        print(json.dumps(result) if self.json else text)
+        print(json.dumps(result) if self.json else f"{outcome(experiment, result)}\n{run.path}")
         return 0
 
+    def _chosen(self, experiment: Any) -> str:
+        """What to say about steps that follow from the data; nothing if they were given."""
+        follows = self.steps is None and experiment.task.examples
+        return "--steps for more" if follows else ""
 
-@dataclass(frozen=True)
-class Evaluate:
-    """Test a trained run again, on its own test set or on sequences of other lengths.
 
-    Example: persistor evaluate runs/NAME --lengths 1000 10000 100000
-    """
+def _of_groups(task: Any) -> str:
+    """Of whom a test is, if none of them is in training."""
+    groups = set(task.origins("test").groups)
+    return f" on {len(groups):,} groups that are not in training," if groups else ""
 
-    run_folder: Where
-    lengths: Annotated[tuple[int, ...], arg(help="Sequence lengths to test on.")] = ()
-    data: Moved = None
-    runs: Runs = None
-    data_dir: DataDir = None
-    json: Json = False
 
-    def run(self) -> int:
-        """Evaluate, and print one line for each length."""
-        use_data_folder(self.data_dir)
-        run = open_run(self.run_folder, self.runs)
-        from persistor._tools.progress import Counter
-        from persistor.training import evaluate
-
-        trained_task = run.experiment.task
-        if self.data is not None:
-            trained_task = trained_task.with_data(self.data)
-        tasks = [trained_task.with_length(length) for length in self.lengths] or [trained_task]
-        model = run.model()
-        run.add_preparation(trained_task)
-        metric = trained_task.objective.metric
-        results = []
-        for length, task in zip(self.lengths or (None,), tasks, strict=True):
-            with Counter("its own test set" if length is None else f"length {length:,}") as count:
-                value = evaluate(model, task.split("test"), trained_task.objective, report=count)
-            results.append({"length": length, metric: value})
-            if not self.json:
-                name = "test set" if length is None else f"{length:,}"
-                print(f"{name:>12}  {metric} {value:.4f}", flush=True)
-        if self.json:
-            print(json.dumps({"run": run.path.name, "results": results}))
-        return 0
+def outcome(experiment: Any, result: dict[str, Any]) -> str:
+    """The result of a run in a line."""
+    metric, value = next(iter(result["test"].items()))
+    planned, budget = experiment.training.steps, ""
+    if experiment.reduced:
+        budget = f" of the paper's {result['paper_steps']:,}"
+    elif experiment.training.stop_early and result["steps"] < planned:
+        budget = f" of {planned:,}, when validation no longer improved,"
+    test = f"test {metric} {value:.4f}{_of_groups(experiment.task)}"
+    return f"{test} after {result['steps']:,} steps{budget} in {result['seconds']:.0f} s"
 
 
 @dataclass(frozen=True)

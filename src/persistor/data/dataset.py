@@ -15,11 +15,18 @@ from pathlib import Path
 
 import platformdirs
 
-from persistor._tools.errors import PersistorError
+from persistor._tools.errors import PersistorError, unknown
 from persistor._tools.files import reading
 from persistor.data.workers import Report
 
 SPLITS = ("train", "valid", "test")
+
+
+def split_number(name: str) -> int:
+    """The place of a split among the three; an error if there is none of this name."""
+    if name not in SPLITS:
+        raise unknown("split", name, SPLITS)
+    return SPLITS.index(name)
 
 
 def data_folder() -> Path:

@@ -31,21 +31,22 @@ def mfcc(signal: NDArray[np.floating]) -> NDArray[np.float32]:
         raise PersistorError("the signal has no samples")
     ends = [(0, 0)] * (signal.ndim - 1) + [(WINDOW // 2, WINDOW // 2)]
     frames = np.lib.stride_tricks.sliding_window_view(np.pad(signal, ends), WINDOW, axis=-1)
-    spectrum = np.fft.rfft(frames[..., ::HOP, :] * _hann())
+    spectrum = np.fft.rfft(frames[..., ::HOP, :] * hann())
     power = np.square(spectrum.real) + np.square(spectrum.imag)
-    level = 10 * np.log10(np.maximum(power @ _mel(), np.float32(QUIETEST)))
+    level = 10 * np.log10(np.maximum(power @ mel_bands(), np.float32(QUIETEST)))
     level = np.maximum(level, level.max((-2, -1), keepdims=True) - np.float32(RANGE))
-    return level @ _cosines()
+    return level @ cosines()
 
 
 @functools.cache
-def _hann() -> NDArray[np.float32]:
+def hann() -> NDArray[np.float32]:
+    """The window (512,)."""
     return (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)).astype(np.float32)
 
 
 @functools.cache
-def _mel() -> NDArray[np.float32]:
-    """Triangles of equal area on Slaney's scale: linear below 1 kHz, logarithmic above."""
+def mel_bands() -> NDArray[np.float32]:
+    """Triangles of equal area (257, 128) on Slaney's scale: linear to 1 kHz, then logarithmic."""
     top = _to_mel(np.array(SAMPLE_RATE / 2))
     corners = _to_hertz(np.linspace(0, top, BANDS + 2))
     bins = np.fft.rfftfreq(WINDOW, 1 / SAMPLE_RATE)[:, None]
@@ -70,7 +71,8 @@ def _to_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @functools.cache
-def _cosines() -> NDArray[np.float32]:
+def cosines() -> NDArray[np.float32]:
+    """The orthonormal cosine transform's first columns (128, 13)."""
     angles = np.pi * np.outer(np.arange(BANDS) + 0.5, np.arange(COEFFICIENTS)) / BANDS
     basis = np.sqrt(2 / BANDS) * np.cos(angles)
     basis[:, 0] /= np.sqrt(2)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import reading
 from persistor.data.contents import some
-from persistor.data.dataset import SPLITS
+from persistor.data.dataset import SPLITS, split_number
 
 SEED = 0
 FEWEST = 5  # examples of a class: three to train, one to validate, one to test
@@ -46,7 +46,7 @@ class Division:
 
     def of(self, name: str) -> NDArray[np.int64]:
         """The indices of the examples of a split."""
-        return np.flatnonzero(self.split == SPLITS.index(name))
+        return np.flatnonzero(self.split == split_number(name))
 
     @property
     def sizes(self) -> str:

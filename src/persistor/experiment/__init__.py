@@ -1,6 +1,6 @@
 """An experiment as a value: task, model, training and seed. All defaults are set here."""
 
-from persistor.experiment.experiment import Experiment, checked_seed
+from persistor.experiment.experiment import Experiment, checked_seed, default_architecture
 from persistor.experiment.specs import ModelSpec, TrainingSpec, cell_class, cell_name
 
 __all__ = [
@@ -10,4 +10,5 @@ __all__ = [
     "cell_class",
     "cell_name",
     "checked_seed",
+    "default_architecture",
 ]

@@ -10,19 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-
 from persistor._tools.errors import PersistorError, unknown
 from persistor._tools.options import Value
 from persistor.cells import CELLS, Cell
-from persistor.experiment.specs import CellKind, ModelSpec, TrainingSpec, cell_name
-from persistor.model import Architecture, Backbone, poised
+from persistor.experiment.specs import (
+    CellKind,
+    ModelSpec,
+    TrainingSpec,
+    cell_name,
+    number,
+    whole,
+)
+from persistor.model import Architecture, Backbone
 from persistor.model.architecture import architecture_named
-from persistor.paper.budgets import budget
+from persistor.nn.draws import first_key
+from persistor.paper.budgets import budget, published, steps_for
 from persistor.tasks import KINDS, TASKS, Task
-from persistor.tasks.task import Classification
 
-POISE = 1  # makes the key of a poised start differ from those of the weights
 TINY_WIDTH = 16  # a whole network of a few thousand parameters
 
 
@@ -56,18 +60,7 @@ class Experiment:
             raise PersistorError("annealing sets epsilon itself, from 1 to 0; leave epsilon out")
         if self.training.anneal and self.model.option("learn_epsilon"):
             raise PersistorError("annealing sets epsilon itself; it cannot be learned as well")
-        if self.training.search:
-            self._check_search()
         checked_seed(self.seed)
-
-    def _check_search(self) -> None:
-        if not isinstance(self.task.objective, Classification):
-            raise PersistorError(
-                f"search needs a classification task, which {self.task.name} is not"
-            )
-        if self.model.architecture.starts:
-            names = ", ".join(name for name, _ in self.model.architecture.starts)
-            raise PersistorError(f"search sets the thresholds itself; leave {names} out")
 
     @staticmethod
     def of(
@@ -79,7 +72,7 @@ class Experiment:
         width: int | None = None,
         encoding: int | None = None,
         dropout: float = 0.0,
-        architecture: str | Architecture = "paper",
+        architecture: str | Architecture | None = None,
         changes: Mapping[str, object] | None = None,
         tiny: bool = False,
         deployable: bool = False,
@@ -87,21 +80,26 @@ class Experiment:
         steps: int | None = None,
         anneal: bool = False,
         batch: int = 64,
-        search: bool | None = None,
+        learning_rate: float = 1e-3,
+        stop_early: bool | None = None,
         seed: int = 0,
         **options: Value | None,
     ) -> Experiment:
         """The experiment on a task, with the paper's defaults for everything that is left out.
 
-        `state_size`, `blocks`, `steps` and `search` default to the budget of the task
-        (`paper.budgets`). Several cells, in a sequence or with commas, make a hybrid stack.
-        `architecture` is a name from `ARCHITECTURES` or a value, and `changes` replaces some of its
-        points. A `tiny` model has width 16. A `deployable` model can be built as a circuit: it is
-        tiny, has no positions, and its cell is a positive CMRU annealed to epsilon 0 or, if you
-        give `levels`, a ladder. Other keywords are options of cells, by name.
+        `state_size`, `blocks` and `steps` default to the budget of the task (`paper.budgets`). On
+        your own data, `steps` follow from their number, and a run stops early. `learning_rate` is
+        the highest; the last is a hundredth of it. Several cells, in a sequence or with commas,
+        make a hybrid stack. `architecture` is a name from `ARCHITECTURES` or a value, and `changes`
+        replaces some of its points; it defaults to `robust`, and for deployable models to `paper`.
+        A `tiny` model has width 16. A `deployable` model can be built as a circuit: it is tiny, has
+        no positions, and its cell is a positive CMRU annealed to epsilon 0 or, if you give
+        `levels`, a ladder. Other keywords are options of cells, by name.
         """
         chosen = _task(task, length)
         usual = budget(chosen.name)
+        if architecture is None:
+            architecture = default_architecture(deployable)
         if isinstance(architecture, str):
             architecture = architecture_named(architecture)
         if not isinstance(architecture, Architecture) or not isinstance(changes or {}, Mapping):
@@ -124,13 +122,16 @@ class Experiment:
             tuple((name, value) for name, value in options.items() if value is not None),
             encoding=encoding,
         )
-        if search is None:
-            search = usual.search and not deployable and not model.architecture.starts
+        if steps is None:
+            batch = whole("batch", batch)
+            steps = steps_for(chosen.examples, batch) if chosen.examples else usual.steps
         training = TrainingSpec(
-            steps=usual.steps if steps is None else steps,
+            steps=steps,
             anneal=anneal or annealed,
             batch=batch,
-            search=search,
+            stop_early=bool(chosen.examples) if stop_early is None else stop_early,
+            learning_rate=learning_rate,
+            final_learning_rate=number("learning_rate", learning_rate) / 100,
         )
         return Experiment(chosen, model, training, seed)
 
@@ -185,25 +186,27 @@ class Experiment:
         if self.task.length:
             words.append(f"L{self.task.length}")
         words += self.model.words(annealed=self.training.anneal)
-        if self.training.search:
-            words.append("search")
         words += [f"d{self.model.state_size}", f"r{self.model.blocks}", f"seed{self.seed}"]
         return "-".join([*words, self.hash])
 
     @property
-    def reduced(self) -> bool:
-        """Whether the budget is smaller than the usual one: the paper's, if the task is there."""
-        return self.training.steps < budget(self.task.name).steps
+    def reduced(self) -> bool | None:
+        """Whether the budget is smaller than the paper's; None if the task is not in the paper."""
+        paper = published(self.task.name)
+        return None if paper is None else self.training.steps < paper.steps
 
-    def build(self, draw: int = 0) -> Backbone:
-        """The untrained model. The seed and, in a search, the draw decide every weight."""
-        root = jax.random.key(self.seed)
-        root = jax.random.fold_in(root, draw) if draw else root
-        task = self.task
-        model = self.model.build(task.inputs, task.outputs, task.pooling, key=root)
-        if not self.training.search:
-            return model
-        return poised(model, key=jax.random.fold_in(jax.random.split(root)[1], POISE))
+    def build(self) -> Backbone:
+        """The untrained model. The seed decides every weight."""
+        task, key = self.task, first_key(self.seed)
+        return self.model.build(task.inputs, task.outputs, task.pooling, key=key)
+
+
+def default_architecture(deployable: bool) -> str:
+    """The architecture of an experiment that names none: `robust` depends less on the seed.
+
+    A circuit is built from the paper's block.
+    """
+    return "paper" if deployable else "robust"
 
 
 def _task(task: str | Task, length: int | None) -> Task:

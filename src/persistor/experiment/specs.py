@@ -8,18 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-
 from persistor._tools.errors import PersistorError, unknown
 from persistor._tools.options import Option, Value
 from persistor.arrays import Key
 from persistor.cells import CELLS, Cell
 from persistor.cells.epsilon import EPSILON
-from persistor.model import PAPER, Architecture, Backbone, Pooling
+from persistor.model import ARCHITECTURES, PAPER, Architecture, Backbone, Pooling
 from persistor.model.architecture import cell_starts
+from persistor.nn.draws import split
 
 WHOLE = ("steps", "batch", "evaluate_every", "valid_batches", "patience")  # of training
-SWITCHES = ("anneal", "search")
+SWITCHES = ("anneal", "stop_early")
 NUMBERS = ("learning_rate", "final_learning_rate", "warmup", "weight_decay", "clip")
 CellKind = str | type[Cell]  # a registered name, or your own class
 
@@ -93,9 +92,7 @@ class ModelSpec:
         starts = {name: value for name, value in chosen.items() if _is_start(known[name])}
         points = starts if encoding is None else {**starts, "encoding": encoding}
         architecture = architecture.but(points) if points else architecture
-        kept = tuple((name, value) for name, value in architecture.starts if name in known)
-        if kept != architecture.starts:  # starts of other cells say nothing here
-            architecture = dataclasses.replace(architecture, starts=kept)
+        architecture = architecture.of_cells(known)
         if architecture.encoding == self.width:  # None means the same: keep one spelling
             architecture = dataclasses.replace(architecture, encoding=None)
         set_field("architecture", architecture)
@@ -130,16 +127,28 @@ class ModelSpec:
         chosen = self.architecture.encoding
         return self.width if chosen is None else chosen
 
+    @property
+    def reading(self) -> str | None:
+        """The name of the architecture, whatever the width of its encoding; None if it has none."""
+        known, encoding = self.known_options(), self.architecture.encoding
+        for name, value in ARCHITECTURES.items():
+            if dataclasses.replace(value.of_cells(known), encoding=encoding) == self.architecture:
+                return name
+        return None
+
     def words(self, *, annealed: bool) -> list[str]:
         """The words for the model in the name of a run, without its sizes."""
-        shown = []
+        shown, robust = [], self.reading == "robust"
         for option in self.known_options().values():
+            if robust and _is_start(option):
+                continue
             values = dict(self.architecture.starts if _is_start(option) else self.options)
             word = option.shown(values.get(option.name, option.default))
             if option is EPSILON and annealed:
                 word = "annealed"
             shown += [] if word is None else [word]
-        return [*map(cell_name, self.cells), *shown, *self.architecture.words]
+        words = ["robust"] if robust else self.architecture.words
+        return [*map(cell_name, self.cells), *shown, *words]
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values. New defaults are left out, so that earlier runs keep their hash."""
@@ -182,11 +191,11 @@ class ModelSpec:
 
     def build(self, inputs: int, outputs: int, pooling: Pooling, *, key: Key) -> Backbone:
         """The untrained model. The key decides every weight."""
-        cells_key, key = jax.random.split(key)
+        cells_key, key = split(key)
         kinds = [cell_class(self.cells[i % len(self.cells)]) for i in range(self.blocks)]
         cells = tuple(
             self.build_cell(kind, key=k)
-            for kind, k in zip(kinds, jax.random.split(cells_key, self.blocks), strict=True)
+            for kind, k in zip(kinds, split(cells_key, self.blocks), strict=True)
         )
         return Backbone(
             inputs,
@@ -253,8 +262,8 @@ def switch(name: str, value: object) -> bool:
 class TrainingSpec:
     """The paper's training protocol (appendix "Training Generalities"); `steps` is the budget.
 
-    `search` is not in the paper: training starts from poised weights (`persistor.model.poised`) and
-    restarts from others while evaluations are no better than a guess, within the same schedule.
+    `stop_early` is not in the paper: a run ends when validation has not improved for a quarter of
+    its steps.
     """
 
     steps: int = 30_000
@@ -268,7 +277,7 @@ class TrainingSpec:
     evaluate_every: int = 64
     valid_batches: int = 20
     patience: int = 100
-    search: bool = False
+    stop_early: bool = False
 
     def __post_init__(self):
         for names, check in ((WHOLE, whole), (NUMBERS, not_negative), (SWITCHES, switch)):
@@ -278,8 +287,8 @@ class TrainingSpec:
             raise PersistorError(f"warmup is {self.warmup:g}; it is a share of the steps, up to 1")
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; without `search` if it is off, as in the hashes of earlier runs."""
+        """As plain JSON values; a later switch only if on, so that earlier runs keep their hash."""
         values = dataclasses.asdict(self)
-        if not self.search:
-            del values["search"]
+        if not self.stop_early:
+            del values["stop_early"]
         return values

@@ -19,10 +19,12 @@ from persistor.data.preparation import Preparation
 from persistor.model.architecture import PAPER, Architecture
 from persistor.model.block import Block
 from persistor.model.prediction import Prediction, examples_of, predictions
-from persistor.nn.layers import MLP, LayerNorm, Linear, check_size
+from persistor.nn.arguments import array, batch_shape, sequence
+from persistor.nn.draws import split
+from persistor.nn.layers import MLP, LayerNorm, Linear, check_key, check_size
 from persistor.nn.pooling import Pooling, mean_over, pooling_named
 from persistor.nn.positions import Encoding, compact_encoding, sinusoid
-from persistor.nn.sequence import Dense, Sequence, as_sequence, in_type_of
+from persistor.nn.sequence import Dense, Sequence, in_type_of
 
 
 class Residual(eqx.Module):
@@ -45,7 +47,7 @@ class Residual(eqx.Module):
         dropout: float = 0.0,
         key: Key,
     ):
-        one, two = jax.random.split(key)
+        one, two = split(key)
         self.linear = Linear(inputs, outputs, bias=bias, start=architecture.linear, key=one)
         self.mlp = MLP(
             outputs,
@@ -105,9 +107,10 @@ class Backbone(eqx.Module):
         key: Key,
     ):
         _check(inputs, outputs, cells, width, architecture, dropout)
+        check_key(key)
         if architecture.encoding == width:  # None means the same: keep one description
             architecture = dataclasses.replace(architecture, encoding=None)
-        encode, decode, *keys = jax.random.split(key, 2 + len(cells))
+        encode, decode, *keys = split(key, 2 + len(cells))
         norm = LayerNorm(width, architecture.norm_epsilon)
         decoder_unit = outputs if architecture.decoder_hidden == "output" else width
         self.encoder = Residual(
@@ -166,6 +169,7 @@ class Backbone(eqx.Module):
 
     def initial_state(self, batch: tuple[int, ...] = ()) -> Memory:
         """The memory before the first step."""
+        batch = batch_shape(batch)
         cells = tuple(block.cell.initial_state(batch) for block in self.blocks)
         total = jnp.zeros((*batch, self.width), self.decoder.linear.weight.dtype)
         return Memory(jnp.zeros((), jnp.int32), cells, total)
@@ -198,7 +202,11 @@ class Backbone(eqx.Module):
         only if there is a `key`. With `remat`, gradients recompute the inner arrays of each block
         instead of keeping them, which saves memory but takes time.
         """
-        inputs = as_sequence(inputs, self.encoder.linear.weight.shape[0])
+        inputs, lengths = sequence(inputs, self.encoder.linear.weight.shape[0], lengths)
+        if not inputs.length:
+            raise PersistorError("the input has no steps; give at least one")
+        if not isinstance(memory, Memory | None):
+            raise PersistorError(f"memory is {memory!r}; give what a call returned, or None")
         if key is not None and self.dropout > 0:
             inputs = Dense(inputs.dense())  # every step has its own mask, so no step is shared
         keys = [None] * (len(self.blocks) + 2)
@@ -249,7 +257,7 @@ class Backbone(eqx.Module):
         self, x: Float[Array, "*b i"] | np.ndarray, memory: Memory
     ) -> tuple[Float[Array, "*b o"], Memory]:
         """One step of a stream: the prediction as if the sequence ended here, and the memory."""
-        y, memory = self(jnp.asarray(x)[..., None, :], memory)
+        y, memory = self(array("the input", x)[..., None, :], memory)
         return (y[..., 0, :] if self.pooling is Pooling.NONE else y), memory
 
     def predict(self, inputs: Any) -> list[Prediction]:

@@ -10,6 +10,7 @@ from persistor.arrays import Array, Float, Inexact, Int, Key
 from persistor.cells import Cell
 from persistor.model.architecture import PAPER, Architecture
 from persistor.model.placed import placed
+from persistor.nn.draws import fold_in, normal, ones, split, times
 from persistor.nn.layers import MLP, LayerNorm, Linear, over
 from persistor.nn.pooling import Mean
 from persistor.nn.positions import AddPosition, Encoding
@@ -39,6 +40,7 @@ class Block(eqx.Module):
     mlp_skip: Float[Array, " m"]
     norm_first: bool = eqx.field(static=True)
     gate_before: bool = eqx.field(static=True)
+    loudness: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Block(eqx.Module):
         dropout: float = 0.0,
         key: Key,
     ):
-        position, readout, gate, mlp = jax.random.split(key, 4)
+        position, readout, gate, mlp = split(key, 4)
         encoding = width if architecture.encoding is None else architecture.encoding
         scale, epsilon = architecture.position_scale, architecture.norm_epsilon
         self.norm = LayerNorm(width, epsilon)
@@ -59,7 +61,7 @@ class Block(eqx.Module):
         self.readout = _readout(cell.state_size, width, architecture, key=readout)
         self.readout_norm = LayerNorm(width, epsilon)
         self.output_gate = Linear(width, width, start=start, key=gate)
-        self.skip = jnp.ones(width)
+        self.skip = ones(width)
         self.mlp_norm = LayerNorm(width, epsilon)
         self.mlp = MLP(
             width,
@@ -69,15 +71,24 @@ class Block(eqx.Module):
             dropout=dropout,
             key=mlp,
         )
-        self.mlp_skip = jnp.ones(width)
+        self.mlp_skip = ones(width)
         self.norm_first = architecture.norm == "first"
         self.gate_before = architecture.gate == "before"
+        self.loudness = architecture.loudness
 
     def cell_inputs(self, xs: Sequence, encoding: Encoding) -> Sequence:
         """What the cell receives: the input and its position, mixed, and normalised."""
         if self.norm_first:
-            return self.position(xs.normalise(self.norm), encoding)
+            us = self.position(xs.normalise(self.norm), encoding)
+            return us.scaled(xs.map(self.volume)) if self.loudness else us
         return self.position(xs, encoding).normalise(self.norm)
+
+    def volume(self, x: Float[Array, "*s m"]) -> Float[Array, "*s 1"]:
+        """How loud an input is, from 0 to 1: sqrt(v / (v + loudness)), v its variance."""
+        variance = x.var(-1, keepdims=True)
+        share = variance / (variance + self.loudness)
+        heard = share > 0.0
+        return jnp.where(heard, jnp.sqrt(jnp.where(heard, share, 1.0)), 0.0)  # no gradient at 0
 
     def __call__(
         self,
@@ -132,5 +143,5 @@ def _readout(state_size: int, width: int, architecture: Architecture, *, key: Ke
     readout = Linear(state_size, width, start=architecture.linear, key=key)
     if not architecture.readout_bias:
         return readout
-    bias = architecture.readout_bias * jax.random.normal(jax.random.fold_in(key, 1), (width,))
+    bias = times(architecture.readout_bias, normal(fold_in(key, 1), (width,)))
     return eqx.tree_at(lambda layer: layer.bias, readout, bias)

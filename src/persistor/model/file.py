@@ -43,6 +43,8 @@ def save(model: Backbone | Cell, path: str | Path, **metadata: Any) -> None:
 
     Other keywords go into the file's header, as JSON.
     """
+    if not isinstance(path, str | Path):
+        raise PersistorError(f"path is {path!r}; give the name of a file")
     if not isinstance(model, Backbone | Cell):
         raise PersistorError(f"save takes a model or a cell, not {type(model).__name__}")
     if isinstance(model, Backbone) and model.preparation is not None:
@@ -62,7 +64,7 @@ def load_model(
         description = metadata.get("model")
         if description is None:
             raise PersistorError(f"{path} has no description of its model; open its run folder")
-        _check_sizes(path, file, description)
+        check_sizes(path, file, description)
         model = _blank(path, description, cells, metadata.get("preparation"))
         if not isinstance(model, kind):
             raise PersistorError(f"{path} holds a {type(model).__name__}, not a {kind.__name__}")
@@ -97,7 +99,7 @@ def is_static(field: dataclasses.Field) -> bool:
     return bool(field.metadata.get("static", False))
 
 
-def _check_sizes(path: Path, file: Any, description: Any) -> None:
+def check_sizes(path: Path, file: Any, description: Any) -> None:
     """Raise if a size is too large for the arrays of a file, before anything is built with it."""
     elements = sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
     if not isinstance(description, dict):
@@ -181,7 +183,7 @@ def _filled(path: Path, file: Any, like: T, metadata: dict[str, Any]) -> T:
 
     def leaf_of(name: str, leaf: Any) -> Any:
         if constants is not None and name in constants:
-            return _constant(path, name, constants[name])
+            return constant(path, name, constants[name])
         if name not in stored:
             return leaf
         shape = tuple(file.get_slice(name).get_shape())
@@ -192,13 +194,13 @@ def _filled(path: Path, file: Any, like: T, metadata: dict[str, Any]) -> T:
             raise PersistorError(f"{path}: {name} is {array.dtype}, not {leaf.dtype}")
         if _is_constant(leaf) and constants is None:  # an older file, with constants as arrays
             return float(array)
-        return jnp.asarray(array)
+        return jax.device_put(array)
 
     leaves = [leaf_of(name, leaf) for name, leaf in _named(like)]
     return jax.tree.unflatten(jax.tree.structure(like, is_leaf=_is_constant), leaves)
 
 
-def _constant(path: Path, name: str, value: Any) -> float | tuple[float, ...]:
+def constant(path: Path, name: str, value: Any) -> float | tuple[float, ...]:
     """A constant of a file's header: a finite number, or several."""
     numbers = value if isinstance(value, list) else [value]
     for number in numbers:
@@ -233,10 +235,10 @@ def _is_shaped(leaf: Any) -> bool:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[Any]:
+def opened(path: Path, framework: str = "numpy") -> Iterator[Any]:
     """A safetensors file to read from; an error in one line if it cannot be opened."""
     try:
-        with safe_open(path, framework="numpy") as file:
+        with safe_open(path, framework=framework) as file:
             yield file
     except FileNotFoundError:
         raise PersistorError(f"{path} is missing: this run has not been saved yet") from None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Key
 from persistor.cells import Cell, Thresholded
+from persistor.nn.draws import fold_in, normal, split
 from persistor.nn.positions import AddPosition
 
 PLACES = 1  # parts the key of this start from that of the positional map
@@ -31,10 +31,10 @@ def placed(
         return position, cell
     (codes, width), d = position.positions.shape, cell.state_size
     half = width // 2
-    one, two = jax.random.split(jax.random.fold_in(key, PLACES))
-    map_of_codes = jax.random.normal(one, (codes, width - half)) * (2 / codes) ** 0.5
+    one, two = split(fold_in(key, PLACES))
+    map_of_codes = normal(one, (codes, width - half)) * (2 / codes) ** 0.5
     scales = jnp.linspace(0.0, scale, d)
-    thresholds = scales[None, :] * jax.random.normal(two, (width - half, d)) / (width - half) ** 0.5
+    thresholds = scales[None, :] * normal(two, (width - half, d)) / (width - half) ** 0.5
     candidates = cell.project.weight[:half, :d] * (width / half) ** 0.5
     weight = cell.project.weight.at[:, : 2 * d].set(0.0)
     weight = weight.at[:half, :d].set(candidates).at[half:, d : 2 * d].set(thresholds)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from persistor._tools.errors import PersistorError
 from persistor.data.preparation import Answer, Example, Preparation
 
-TOGETHER = 64  # sequences in a batch, if there are several
+TOGETHER = 16  # sequences in a batch, if there are several
 SHORTEST = 16  # steps that a batch is padded to, at least
 
 
@@ -72,12 +72,11 @@ def predictions(model: Any, examples: Iterable[Example]) -> Iterator[Prediction]
     outputs = model.decoder.linear.weight.shape[1]
     names = preparation.letters if preparation.answer == "next" else preparation.classes
     classes = names or tuple(map(str, range(outputs)))
-    waiting = iter(examples)
-    size = 1
-    while batch := list(itertools.islice(waiting, size)):
+    waiting, size = iter(examples), 0
+    while batch := list(itertools.islice(waiting, TOGETHER)):
+        size = size or (1 if len(batch) == 1 else TOGETHER)  # one program for all batches
         for example, values in zip(batch, _values(model, batch, size), strict=True):
             yield Prediction(example.name, values, preparation.answer, classes)
-        size = TOGETHER  # the first answer alone, so that it comes soon
 
 
 def _values(model: Any, batch: list[Example], size: int) -> list[NDArray[np.float32]]:

@@ -11,26 +11,29 @@ import jax.numpy as jnp
 from persistor import kernels
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Key
+from persistor.nn.draws import lecun_normal, ones, split, times, uniform, zeros
 
 NORM_EPSILON = 1e-6  # of the layer norm, unless it is given another
 MLPGate = Literal["sigmoid", "silu"]
 LinearStart = Literal["lecun", "uniform"]
 
 
-def lecun_normal(key: Key, shape: tuple[int, int]) -> Float[Array, "i o"]:
-    """LeCun normal weights: truncated normal with variance 1 / inputs."""
-    return jax.nn.initializers.lecun_normal()(key, shape)
-
-
 def _uniform(key: Key, shape: tuple[int, ...], inputs: int) -> Float[Array, "..."]:
     """Uniform within 1 / sqrt(inputs)."""
-    return inputs**-0.5 * jax.random.uniform(key, shape, minval=-1.0)
+    return times(inputs**-0.5, uniform(key, shape, -1.0))
 
 
 def check_size(name: str, value: object) -> None:
     """Refuse a size that is no whole number, or below 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise PersistorError(f"{name} is {value!r}; it must be a whole number, at least 1")
+
+
+def check_key(key: object) -> None:
+    """Refuse what is no key of JAX's random numbers."""
+    kind = getattr(key, "dtype", None)
+    if kind is None or not (jnp.issubdtype(kind, jax.dtypes.prng_key) or kind == jnp.uint32):
+        raise PersistorError(f"key is {key!r}; give a key, such as jax.random.key(0)")
 
 
 class Linear(eqx.Module):
@@ -54,11 +57,12 @@ class Linear(eqx.Module):
     ):
         check_size("the number of inputs", inputs)
         check_size("the number of outputs", outputs)
+        check_key(key)
         if start == "lecun":
             self.weight = lecun_normal(key, (inputs, outputs))
-            self.bias = jnp.zeros(outputs) if bias else None
+            self.bias = zeros(outputs) if bias else None
         else:
-            one, two = jax.random.split(key)
+            one, two = split(key)
             self.weight = _uniform(one, (inputs, outputs), inputs)
             self.bias = _uniform(two, (outputs,), inputs) if bias else None
 
@@ -88,8 +92,8 @@ class LayerNorm(eqx.Module):
 
     def __init__(self, width: int, epsilon: float = NORM_EPSILON):
         self.epsilon = epsilon
-        self.scale = jnp.ones(width)
-        self.shift = jnp.zeros(width)
+        self.scale = ones(width)
+        self.shift = zeros(width)
 
     def __call__(self, x: Float[Array, "*s m"]) -> Float[Array, "*s m"]:
         """Normalise the last axis."""
@@ -116,7 +120,7 @@ class MLP(eqx.Module):
         dropout: float = 0.0,
         key: Key,
     ):
-        one, two = jax.random.split(key)
+        one, two = split(key)
         hidden = 4 * width if hidden is None else hidden
         self.widen = Linear(width, hidden, bias=bias, start=start, key=one)
         self.narrow = Linear(hidden // 2, width, bias=bias, start=start, key=two)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float, Int, Key
+from persistor.nn.draws import part, split, times
 from persistor.nn.layers import Linear, LinearStart
 from persistor.nn.sequence import Sequence
 
@@ -19,9 +20,16 @@ BASE = 10_000.0  # of the slowest wavelength: that of the work that the paper ci
 
 def sinusoid(positions: Int[Array, " t"], width: int, base: float = BASE) -> Float[Array, "t w"]:
     """PE(t): sines then cosines of t * base^(-2 i / width), for i = 0 .. width / 2 - 1."""
-    frequencies = base ** (-jnp.arange(0, width, 2, dtype=float) / width)
-    angles = positions.astype(float)[:, None] * frequencies[None, :]
+    angles = positions.astype(float)[:, None] * frequencies(width, base)[None, :]
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
+
+
+def frequencies(width: int, base: float = BASE) -> Float[Array, " h"]:
+    """base^(-2 i / width), for i = 0 .. width / 2 - 1: radians a step."""
+    return base ** (-jnp.arange(0, width, 2, dtype=float) / width)
+
+
+_sinusoids = jax.jit(sinusoid, static_argnums=(1, 2))
 
 
 class Encoding(eqx.Module):
@@ -56,21 +64,20 @@ def compact_encoding(length: int, width: int, base: float = BASE) -> Encoding:
     steps need about 100 and 10,000 steps 170. What costs t w^2 (the variance in a norm) then
     costs a seventh or a half.
     """
-    return _compact(length, width, base, jnp.zeros(()).dtype.name)
+    return _compact(length, width, base, jax.dtypes.canonicalize_dtype(float).name)
 
 
 @functools.lru_cache(maxsize=4)
 def _compact(length: int, width: int, base: float, dtype: str) -> Encoding:
     """The same for a type of numbers, which is the default one: double where that is enabled."""
-    with jax.ensure_compile_time_eval():
-        sinusoids = np.asarray(
-            sinusoid(jnp.arange(length, dtype=jnp.int32), width, base), np.float64
-        )
+    steps = np.arange(length, dtype=np.int32)
+    sinusoids = np.asarray(_sinusoids.lower(steps, width, base).compile()(steps), np.float64)
     weights, axes = np.linalg.eigh(sinusoids.T @ sinusoids)
     left_out = np.cumsum(np.maximum(weights, 0.0))  # squared error without the smallest ones
     axes = axes[:, np.searchsorted(left_out, ROUNDING[dtype] ** 2 * sinusoids.size) :]
     with jax.ensure_compile_time_eval():
-        return Encoding(jnp.asarray(sinusoids @ axes, dtype), jnp.asarray(axes.T, dtype))
+        codes, basis = (sinusoids @ axes).astype(dtype), axes.T.astype(dtype)
+        return Encoding(jax.device_put(codes), jax.device_put(basis))
 
 
 class AddPosition(eqx.Module):
@@ -92,9 +99,9 @@ class AddPosition(eqx.Module):
         start: LinearStart = "lecun",
         key: Key,
     ):
-        both = Linear(width + encoding, width, start=start, key=jax.random.split(key)[0])
-        self.values = eqx.tree_at(lambda layer: layer.weight, both, both.weight[:width])
-        self.positions = scale * both.weight[width:]
+        both = Linear(width + encoding, width, start=start, key=split(key)[0])
+        self.values = eqx.tree_at(lambda layer: layer.weight, both, part(both.weight, slice(width)))
+        self.positions = times(scale, part(both.weight, slice(width, None)))
 
     def __call__(self, xs: Sequence, encoding: Encoding) -> Sequence:
         """Step t becomes Linear([x_t; PE(t)])."""

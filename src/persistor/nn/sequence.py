@@ -28,9 +28,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Bool, Float, Int
 from persistor.nn.layers import LayerNorm, Linear, over
 
@@ -72,6 +70,10 @@ class Dense(eqx.Module):
     def add_positions(self, codes: Float[Array, "t w"], mix: Float[Array, "w m"]) -> Dense:
         """Add `codes[t] @ mix` to step t."""
         return Dense(self.values + _over_batch(codes @ mix, self.batch))
+
+    def scaled(self, factors: Sequence) -> Dense:
+        """Multiply each step by a number, that of a sequence with one feature."""
+        return Dense(self.values * factors.dense())
 
     def head(self, length: int) -> Dense:
         """The first steps."""
@@ -186,6 +188,17 @@ class Indexed(eqx.Module):
             raise ValueError("this sequence has its positions already")
         return self._with(self.rows, Positions(codes, mix))
 
+    def scaled(self, factors: Sequence) -> Dense | Indexed:
+        """Multiply each step by a number, that of a sequence of the same values."""
+        positions = self.positions
+        if not isinstance(factors, Indexed) or positions is None or positions.gain is not None:
+            return Dense(self.dense()).scaled(factors)
+        own, rows = self.ids.shape[-1], factors.rows
+        gain = jnp.broadcast_to(rows, (len(rows), own))
+        rest = jnp.broadcast_to(rows[:1], (1, self.rest)) if self.rest else None
+        shift = jnp.zeros(positions.mix.shape[-1], self.rows.dtype)
+        return self._with(self.rows, Positions(positions.codes, positions.mix, gain, shift, rest))
+
     def head(self, length: int) -> Indexed:
         """The first steps, of a sequence that has no positions yet."""
         if self.positions is not None:
@@ -252,19 +265,6 @@ class Indexed(eqx.Module):
 
 
 Sequence = Dense | Indexed
-
-
-def as_sequence(x: Sequence | Float[Array, "*b t m"] | np.ndarray, features: int) -> Sequence:
-    """A sequence as it is, an array written out; the steps must have that many features."""
-    if not isinstance(x, Dense | Indexed):
-        x = x if isinstance(x, Array) else np.asarray(x)
-        if x.ndim < 2:
-            raise PersistorError(f"the inputs have shape {x.shape}; give (.., steps, {features})")
-        x = Dense(jnp.asarray(x))
-    given = (x.rows if isinstance(x, Indexed) else x.values).shape[-1]
-    if given != features:
-        raise PersistorError(f"the inputs have {given} features a step; {features} are expected")
-    return x
 
 
 def in_type_of(inputs: Sequence, y: Float[Array, "*s"]) -> Float[Array, "*s"]:

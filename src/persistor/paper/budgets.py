@@ -13,14 +13,11 @@ class Budget:
     """Training steps, state width d and number of blocks r.
 
     If the paper has several networks for a task, this is the smallest; for MNIST, 32 units.
-
-    `search` is not in the paper: `persistor train` then restarts a run while it only guesses.
     """
 
     steps: int
     state_size: int
     blocks: int
-    search: bool = False
 
 
 # By the name of the task; the steps are from the paper's table of training budgets.
@@ -29,7 +26,7 @@ BUDGETS: dict[str, Budget] = {
     "copy-first-clean": Budget(100_000, 4, 1),
     "copy-first-noisy": Budget(100_000, 4, 1),
     "copy-first-large": Budget(100_000, 256, 6),
-    "parity": Budget(35_000, 1, 1, search=True),
+    "parity": Budget(35_000, 1, 1),
     "smnist": Budget(30_000, 32, 1),
     "pmnist": Budget(30_000, 32, 1),
     "pmnist-24": Budget(30_000, 32, 1),
@@ -45,13 +42,16 @@ BUDGETS: dict[str, Budget] = {
     "kws-all": Budget(35_000, 4, 1),
 }
 
-# Your own data: the steps are those of the paper's audio tasks, or of its texts.
+# Your own data: the sizes; their number decides the steps (`steps_for`), unless it is not known.
 FOR_OWN_DATA: dict[str, Budget] = {
     "own-arrays": Budget(35_000, 32, 1),
     "own-sounds": Budget(35_000, 32, 1),
     "own-table": Budget(35_000, 32, 1),
     "own-text": Budget(100_000, 256, 1),
 }
+
+PASSES = 50  # over the examples of your own data,
+FEWEST, MOST = 1_000, 20_000  # but between these numbers of steps
 
 # Any other task: enough steps to see whether a model learns it.
 UNKNOWN = Budget(10_000, 32, 1)
@@ -65,3 +65,9 @@ def published(name: str) -> Budget | None:
 def budget(name: str) -> Budget:
     """The budget for a task with this name: the paper's, else our choice."""
     return published(name) or FOR_OWN_DATA.get(name, UNKNOWN)
+
+
+def steps_for(examples: int, batch: int) -> int:
+    """The usual steps on examples of your own: so many passes, in whole hundreds."""
+    hundreds = -(-PASSES * examples // (100 * batch))
+    return min(MOST, max(FEWEST, 100 * hundreds))

@@ -18,7 +18,7 @@ from persistor.tasks import Parity
 from persistor.training import Run, train
 from persistor.training.evaluation import length_of, scores_at
 
-PARITY_STEPS = 1500  # the paper uses 35,000 steps and no search
+PARITY_STEPS = 1500  # the paper uses 35,000 steps
 PARITY_CELLS = (("cmru", -1.0), ("cmru", 1.0), ("lru", None), ("mingru", None))
 LENGTH_BINS = (50, 145, 240, 335, 430, 525, 620, 715, 810, 905, 1001)
 COPY_LENGTH, COPY_STEPS = 300, 1500

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from persistor.paper.tables import tables
-from persistor.reproduction.comparison import Comparison, compare, markdown_table, overall
+from persistor.reproduction.comparison import Comparison, compare_both, overall
 from persistor.reproduction.differences import FILE, Difference, check_explained, read_differences
+from persistor.reproduction.formats import markdown_table
 from persistor.reproduction.outcomes import find_outcomes
 
 READING = """\
@@ -18,14 +19,16 @@ The difference is that of the means. The mean is `inside` the published range, `
 to the digits that the paper prints, or `at chance` where every seed of ours and of the paper's is a
 blind guess. In brackets: how often all n of ours would fall on one side of the paper's five if
 nothing differed. A budget below `full` is a share of the paper's steps, and such an entry is no
-measure of the paper's."""
+measure of the paper's. Where there are columns named `robust`, they have the same entries trained
+with [that architecture and start](reference/architecture.md); the others have our reading of the
+paper."""
 
 
 def markdown(folder: Path) -> str:
     """The page for the runs in a folder; an error if a difference is not explained."""
     outcomes, problems = find_outcomes(folder)
     differences = read_differences(folder)
-    compared = [compare(table, outcomes) for table in tables().values()]
+    compared = [compare_both(table, outcomes) for table in tables().values()]
     name = folder.resolve().name
     paragraphs = [
         "# Results",
@@ -38,7 +41,7 @@ def markdown(folder: Path) -> str:
     for comparison in compared:
         remarks = differences.get(comparison.table.name, [])
         check_explained(comparison, remarks)
-        if any(entry.values for entry in comparison.entries):
+        if comparison.measured:
             paragraphs += _section(comparison, remarks)
     if problems:
         paragraphs += ["## Left out", "\n".join(f"- {problem}" for problem in problems)]
@@ -48,7 +51,6 @@ def markdown(folder: Path) -> str:
 def _section(comparison: Comparison, remarks: list[Difference]) -> list[str]:
     """The measured rows of a table, and the remarks on them."""
     name = comparison.table.name
-    measured = [entry for entry in comparison.entries if entry.values]
     texts = [
         (f"**{', '.join(remark.entries)}.**\n" if remark.entries else "") + remark.text
         for remark in remarks
@@ -56,6 +58,6 @@ def _section(comparison: Comparison, remarks: list[Difference]) -> list[str]:
     return [
         f"## {comparison.heading}",
         f"`persistor reproduce {name}`: {comparison.summary()}.",
-        markdown_table(comparison, measured),
+        markdown_table(comparison, comparison.measured),
         *(texts or ["No entry at full budget is outside the published range."]),
     ]

@@ -12,7 +12,7 @@ from typing import Any
 from persistor.kernels.doctor import examine
 from persistor.paper.tables import tables
 from persistor.report.states import as_text, watched
-from persistor.reproduction.comparison import COLUMNS, Comparison, compare, overall
+from persistor.reproduction.comparison import Comparison, compare_both, overall
 from persistor.reproduction.outcomes import find_outcomes
 from persistor.reproduction.record import Record
 
@@ -28,8 +28,8 @@ def page(folder: Path, report: Callable[[int, int], None] = lambda done, total: 
     """The page for the runs in a folder."""
     states, unseen = watched(folder, report)
     outcomes, problems = find_outcomes(folder)
-    compared = [compare(table, outcomes) for table in tables().values()]
-    measured = [c for c in compared if any(entry.values for entry in c.entries)]
+    compared = [compare_both(table, outcomes) for table in tables().values()]
+    measured = [c for c in compared if c.measured]
     curves = [_curve(outcome.record) for outcome in outcomes if outcome.record is not None]
     data = {"tables": [_plotted(c) for c in measured], "curves": curves, "states": states}
     facts = {"runs": f"{len(outcomes)} in {folder.name}", **examine(), "again": _command(folder)}
@@ -95,11 +95,11 @@ def _curve(record: Record) -> dict[str, Any]:
 def _table(comparison: Comparison) -> str:
     """A table as HTML, with a place for its plot."""
     name = comparison.table.name
-    head = "".join(f'<th scope="col">{title or "entry"}</th>' for title in COLUMNS)
-    rows = []
+    head = "".join(f'<th scope="col">{title or "entry"}</th>' for title in comparison.titles)
+    rows, there = [], comparison.measured
     for entry in comparison.entries:
         label, *cells = map(html.escape, comparison.columns(entry))
-        kind = "" if entry.values else ' class="empty"'
+        kind = "" if entry in there else ' class="empty"'
         data = "".join(f"<td>{cell}</td>" for cell in cells)
         rows.append(f'<tr{kind}><th scope="row">{label}</th>{data}</tr>')
     return (

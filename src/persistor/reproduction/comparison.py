@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import comb, sqrt
 from typing import Any
 
 from persistor.data import speech
 from persistor.experiment import Experiment
-from persistor.model import PAPER, Architecture
+from persistor.model import PAPER, ROBUST, Architecture
 from persistor.paper.tables import SEEDS, Published, Row, Table
 from persistor.reproduction.outcomes import Outcome, at_full_budget
 from persistor.reproduction.plan import experiment_of
@@ -47,6 +47,7 @@ class Comparison:
     table: Table
     entries: tuple[Entry, ...]
     architecture: Architecture = PAPER  # of our runs
+    beside: Comparison | None = None  # the same table with another architecture
 
     def verdict(self, entry: Entry) -> str:
         """Whether our mean is in the paper's range or on which side of it, to the printed digits.
@@ -99,8 +100,34 @@ class Comparison:
             text += f", {len(full)} at full budget: {good} as in the paper or better"
         return text
 
+    @property
+    def titles(self) -> list[str]:
+        """The headings of the columns."""
+        if self.beside is None:
+            return list(COLUMNS)
+        name = self.beside.architecture.name
+        return [*COLUMNS, f"{name} [min; max]", f"n ({name})", f"{name} is", f"budget ({name})"]
+
+    @property
+    def measured(self) -> list[Entry]:
+        """The entries for which there is a run, with this architecture or the one beside it."""
+        there = {e.row for e in self.beside.entries if e.values} if self.beside else set()
+        return [entry for entry in self.entries if entry.values or entry.row in there]
+
+    def same(self, entry: Entry) -> Entry:
+        """The entry of the same row."""
+        return next(own for own in self.entries if own.row == entry.row)
+
     def columns(self, entry: Entry) -> list[str]:
         """The entry as texts, one for each column."""
+        return [*self._columns(entry), *(self.beside._short(entry) if self.beside else [])]
+
+    def _short(self, entry: Entry) -> list[str]:
+        """Our numbers of the same row as texts: what stands beside another architecture's."""
+        _, ours, count, _, _, verdict, budget = self._columns(self.same(entry))
+        return [ours, count, verdict, budget]
+
+    def _columns(self, entry: Entry) -> list[str]:
         ours, paper = entry.ours, entry.row.published
         difference = ""
         if ours is not None and paper is not None:
@@ -138,6 +165,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
+        beside = {} if self.beside is None else {"beside": self.beside.to_json()}
         return {
             "table": self.table.name,
             "title": self.table.title,
@@ -156,6 +184,8 @@ class Comparison:
                 }
                 for entry in self.entries
             ],
+            "architecture": self.architecture.name,
+            **beside,
         }
 
 
@@ -179,6 +209,15 @@ def compare(
         by_row.setdefault(_as_published(outcome.experiment), []).append(outcome)
     entries = tuple(_entry(row, by_row, budget, architecture) for row in table.rows)
     return Comparison(table, entries, architecture)
+
+
+def compare_both(table: Table, outcomes: Iterable[Outcome], **chosen: Any) -> Comparison:
+    """A table with the runs of the paper's reading and, if there are any, those of `robust`."""
+    outcomes = list(outcomes)
+    robust = compare(table, outcomes, architecture=ROBUST, **chosen)
+    there = any(entry.values for entry in robust.entries)
+    paper = compare(table, outcomes, **chosen)
+    return dataclasses.replace(paper, beside=robust) if there else paper
 
 
 def _as_published(experiment: Experiment) -> Experiment:
@@ -221,14 +260,15 @@ def _entry(
 
 def origins(comparison: Comparison) -> dict[str, dict[str, str]]:
     """The provenance of every measured value of a table, by entry and by run."""
+    both = [c for c in (comparison, comparison.beside) if c is not None]
     return {
         comparison.table.label(entry.row): {
             outcome.experiment.name: in_words(outcome.experiment, outcome.record.result)
-            for outcome in entry.outcomes
+            for c in both
+            for outcome in c.same(entry).outcomes
             if outcome.record is not None
         }
-        for entry in comparison.entries
-        if entry.values
+        for entry in comparison.measured
     }
 
 
@@ -244,49 +284,60 @@ def _budget(entry: Entry) -> str:
     return share if entry.version is None else f"{share}, data {entry.version}"
 
 
-def as_text(comparison: Comparison) -> str:
-    """For a terminal: aligned columns."""
-    lines = [COLUMNS, *map(comparison.columns, comparison.entries)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
-    aligned = [
-        "  ".join(
-            cell.ljust(width) if i in (0, 5, 6) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-    name = f"{comparison.table.name}: {comparison.heading}"
-    return "\n".join([name, *aligned, comparison.summary()])
-
-
-def as_markdown(comparison: Comparison) -> str:
-    """A Markdown table under its heading."""
-    table = markdown_table(comparison, comparison.entries)
-    return "\n".join([f"### {comparison.heading}", "", table, "", f"{comparison.summary()}."])
-
-
 def overall(compared: Iterable[Comparison]) -> list[str]:
     """How much of the paper was repeated, and how well, in a few sentences.
 
     Tables share entries; an entry with the same options and the same numbers counts once.
     """
-    published = {
-        (*entry.row.options().values(), *entry.row.published): (comparison, entry)
-        for comparison in compared
-        for entry in comparison.entries
-        if entry.row.published is not None
-    }.values()
-    full = [(c, entry) for c, entry in published if entry.budget == 1]
+    compared = list(compared)
+    published = _published(compared)
+    full = [(c, entry) for c, entry in published.values() if entry.budget == 1]
     several = [(c, entry) for c, entry in full if len(entry.values) > 1]
     single = [(c, entry) for c, entry in full if len(entry.values) == 1]
-    reduced = sum(entry.budget is not None and entry.budget < 1 for _, entry in published)
+    reduced = sum(e.budget is not None and e.budget < 1 for _, e in published.values())
     text = [
         f"Of {len(published)} different entries that the paper publishes, {len(full)} are measured "
         "at its full budget."
     ]
     text += [_count("two seeds or more", several)] if several else []
     text += [_count("a single seed, so without a range", single)] if single else []
-    return [*text, f"Measured at a reduced budget only: {reduced}."]
+    text += [f"Measured at a reduced budget only: {reduced}."]
+    return [*text, *_with_beside(compared, published)]
+
+
+Counted = dict[tuple[Any, ...], tuple[Comparison, Entry]]
+
+
+def _published(compared: Iterable[Comparison]) -> Counted:
+    """The different entries that the paper publishes, each once."""
+    return {
+        (*entry.row.options().values(), *entry.row.published): (comparison, entry)
+        for comparison in compared
+        for entry in comparison.entries
+        if entry.row.published is not None
+    }
+
+
+def _with_beside(compared: Iterable[Comparison], published: Counted) -> list[str]:
+    """What the architecture beside adds: how many entries it measures, and how many either does."""
+    others = _published(c.beside for c in compared if c.beside is not None)
+    full = [(c, e) for c, e in others.values() if e.budget == 1]
+    if not full:
+        return []
+    name = full[0][0].architecture.name
+    good = sum(c.verdict(e) in GOOD for c, e in full)
+    both = [
+        [found for found in (published[key], others.get(key)) if found and found[1].budget == 1]
+        for key in published
+    ]
+    either = [found for found in both if found]
+    best = sum(any(c.verdict(e) in GOOD for c, e in found) for found in either)
+    return [
+        f"With `{name}`, {len(full)} entries are measured at full budget, {good} of them as in the "
+        "paper or better.",
+        f"With one or the other, {len(either)} are measured at full budget, {best} of them as in "
+        "the paper or better.",
+    ]
 
 
 def _count(seeds: str, entries: list[tuple[Comparison, Entry]]) -> str:
@@ -301,44 +352,4 @@ _MEANINGS = {
     "at chance": "a blind guess like the paper's",
     "better": "better than the published range",
     "worse": "worse",
-}
-
-
-def markdown_table(comparison: Comparison, entries: Iterable[Entry]) -> str:
-    """Some of the entries as a Markdown table."""
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *map(comparison.columns, entries)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def as_latex(comparison: Comparison) -> str:
-    """A table for LaTeX with booktabs."""
-    head, *body = (
-        "    " + " & ".join(map(_escaped, line)) + r" \\"
-        for line in [COLUMNS, *map(comparison.columns, comparison.entries)]
-    )
-    caption = _escaped(f"{comparison.heading}. {comparison.summary()}.")
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"  \caption{{{caption}}}",
-            r"  \begin{tabular}{lrrrrll}",
-            r"    \toprule",
-            head,
-            r"    \midrule",
-            *body,
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-        ]
-    )
-
-
-def _escaped(text: str) -> str:
-    return text.replace("%", r"\%").replace("_", r"\_")
-
-
-FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "text": as_text,
-    "markdown": as_markdown,
-    "latex": as_latex,
 }

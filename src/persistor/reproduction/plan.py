@@ -47,7 +47,6 @@ def experiment_of(
         length=row.length,
         steps=max(1, round(budget * budgets.budget(row.task).steps)),
         anneal=row.anneal,
-        search=False,
         seed=seed,
         epsilon=row.epsilon,
     )

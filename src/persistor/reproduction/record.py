@@ -66,7 +66,8 @@ class Record:
         best = next(line for line in lines if line["step"] == result["valid"]["step"])
         if result["steps"] != lines[-1]["step"] or best[metric] != result["valid"][metric]:
             raise PersistorError("its result and its curve disagree")
-        if (result["budget"] == "full") == self.experiment.reduced:
+        reduced = self.experiment.reduced
+        if reduced is not None and (result["budget"] == "full") == reduced:
             raise PersistorError("its result and its experiment disagree on the budget")
 
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from persistor.arrays import Array, Float, Int, Key
+from persistor.nn.draws import randint, uniform
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks.task import (
@@ -100,7 +101,7 @@ class CopyFirstDiscrete(Task):
 
     def split(self, name: str) -> Symbols:
         """10,000 / 2,000 / 2,000 examples."""
-        symbols = jax.random.randint(split_key(name), (SIZES[name],), 0, SYMBOLS, jnp.int32)
+        symbols = randint(split_key(name), (SIZES[name],), 0, SYMBOLS)
         return Symbols(symbols, self.length)
 
 
@@ -129,7 +130,7 @@ class CopyFirstClean(CopyFirstNumber):
 
     def split(self, name: str) -> Values:
         """10,000 / 2,000 / 2,000 examples."""
-        values = jax.random.uniform(split_key(name), (SIZES[name],), minval=-1.0)
+        values = uniform(split_key(name), (SIZES[name],), -1.0)
         return Values(values, self.length)
 
 

@@ -12,7 +12,7 @@ from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Int, Key
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Indexed
-from persistor.tasks.task import Batch, Classification, Task, split_key
+from persistor.tasks.task import Batch, Classification, Task, check_length, split_key
 
 TEST_SIZE = 3_200  # the paper's percentages are multiples of 1/32: 50 batches of 64
 
@@ -68,4 +68,5 @@ class Parity(Task):
 
     def with_length(self, length: int) -> Parity:
         """The same task, tested on strings of one length."""
+        check_length(length)
         return replace(self, test_lengths=(length, length))

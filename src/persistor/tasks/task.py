@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import optax
 
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int, Key
-from persistor.data.dataset import SPLITS
+from persistor.data.dataset import split_number
 from persistor.data.preparation import Answer, Preparation
+from persistor.nn.draws import first_key, fold_in
 from persistor.nn.pooling import Pooling
-from persistor.nn.sequence import Sequence
+from persistor.nn.sequence import Sequence as Steps
 
 
 class Batch(eqx.Module):
     """Sequences, their lengths where they differ, and what to predict."""
 
-    inputs: Sequence
+    inputs: Steps
     targets: Array
     lengths: Int[Array, " b"] | None = None
 
@@ -68,6 +68,19 @@ class Bucketed(Split, Protocol):
     def buckets(self) -> tuple[Bucket, ...]:
         """The buckets, shortest first."""
         ...
+
+
+class Origins(NamedTuple):
+    """Where the examples of a split come from, as far as a task knows; one entry for each."""
+
+    names: Sequence[str] = ()  # such as files
+    groups: Sequence[str] = ()  # such as speakers
+    seconds: Sequence[float] = ()  # of sounds, before they were cut or padded
+
+    def of(self, chosen: Iterable[int]) -> Origins:
+        """Those of some examples."""
+        parts: Any = ([part[i] for i in chosen] if len(part) else () for part in self)
+        return Origins(*parts)
 
 
 @runtime_checkable
@@ -195,6 +208,7 @@ class Task(ABC):
     data: str | None = None  # the data set it needs, unless it generates its data
     length: int = 0  # steps, if they can be chosen: then a field of the task
     fixed_length: str = "these sequences have a fixed length"  # the error if they cannot
+    examples: int = 0  # for training, if the usual number of steps depends on it
     version: str = ""  # of the data, if there are several: then a field of the task
     letters: tuple[str, ...] = ()  # the characters that the inputs mean, if they are characters
     classes: tuple[str, ...] = ()  # the names of the outputs, if they have names
@@ -209,6 +223,10 @@ class Task(ABC):
     @abstractmethod
     def split(self, name: str) -> Split:
         """The part called `train`, `valid` or `test`."""
+
+    def origins(self, name: str) -> Origins:
+        """What is known of the examples of a split, in their order."""
+        return Origins()
 
     def to_json(self) -> dict[str, Any]:
         """The fields, as an experiment keeps them."""
@@ -270,4 +288,4 @@ def check_length(length: int) -> None:
 
 def split_key(name: str) -> Key:
     """The key of a split's data. It is the same for every run, so that all seeds share the data."""
-    return jax.random.fold_in(jax.random.key(20260), SPLITS.index(name))
+    return fold_in(first_key(20260), split_number(name))

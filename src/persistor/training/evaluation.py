@@ -9,11 +9,24 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
+from persistor._tools.errors import PersistorError
+from persistor.analysis.assessment import Answers
 from persistor.arrays import Array, Float, Int, Key
 from persistor.model import Backbone, Encoding
+from persistor.nn.draws import randint
+from persistor.nn.layers import check_size
 from persistor.tasks import Objective, Split
-from persistor.tasks.task import Batch, Bucketed
+from persistor.tasks.task import (
+    Batch,
+    Bucketed,
+    Classification,
+    NextToken,
+    Regression,
+    StepClassification,
+)
 
 
 def outputs_on(
@@ -55,7 +68,7 @@ def scores_at(
 def sampled_indices(key: Key, split: Split, shape: tuple[int, ...]) -> Int[Array, "..."]:
     """Indices into a split, drawn uniformly. Those along the last axis share a bucket."""
     if not isinstance(split, Bucketed):
-        return jax.random.randint(key, shape, 0, split.size, jnp.int32)
+        return randint(key, shape, 0, split.size)
     bucket, example = jax.random.split(key)
     begins, ends, _ = (jnp.asarray(edges, jnp.int32) for edges in zip(*split.buckets, strict=True))
     which = jax.random.randint(bucket, (*shape[:-1], 1), 0, split.size, jnp.int32)
@@ -63,9 +76,87 @@ def sampled_indices(key: Key, split: Split, shape: tuple[int, ...]) -> Int[Array
     return jax.random.randint(example, shape, begins[which], ends[which], jnp.int32)
 
 
+def check_finite(split: Split, name: str) -> None:
+    """Raise if the arrays of a split hold what is no number: hard gates would not notice."""
+    for leaf in jax.tree.leaves(eqx.filter(split, eqx.is_inexact_array)):
+        if not np.isfinite(np.asarray(leaf)).all():
+            raise PersistorError(f"the split {name} holds a value that is not a finite number")
+
+
 def length_of(split: Split) -> int:
     """The padded length of a split's sequences."""
     return eqx.filter_eval_shape(split.at, jnp.zeros(1, jnp.int32)).inputs.length
+
+
+@eqx.filter_jit
+def answers_at(
+    model: Backbone,
+    split: Split,
+    objective: Objective,
+    indices: Int[Array, "n b"],
+    encoding: Encoding,
+) -> dict[str, Array]:
+    """What the model says about each example, batch after batch; see `Answers`."""
+
+    def batch_answers(batch_indices):
+        batch = split.at(batch_indices)
+        outputs = outputs_on(model, split, batch, encoding)
+        found = {"scores": objective.score(outputs, batch.targets)}
+        if isinstance(objective, Classification | StepClassification | NextToken):
+            found["targets"] = batch.targets.astype(jnp.int32)
+            found["predicted"] = outputs.argmax(-1).astype(jnp.int32)
+            found["confidence"] = jax.nn.softmax(outputs).max(-1)
+        elif isinstance(objective, Regression):
+            found["targets"], found["predicted"] = batch.targets, outputs
+        if batch.lengths is not None:
+            found["lengths"] = batch.lengths
+        return found
+
+    return jax.lax.map(batch_answers, indices)
+
+
+def answers_on(
+    model: Backbone,
+    split: Split,
+    objective: Objective,
+    *,
+    batch: int = 64,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Answers:
+    """What a model says about a whole split; `report` is called as in `evaluate`."""
+    parts = list(_over(answers_at, model, split, objective, batch, report))
+
+    def joined(name: str) -> NDArray[Any]:
+        every = np.concatenate([np.asarray(part[name]) for part in parts])
+        return every.reshape(-1, *every.shape[2:])[: split.size]
+
+    return Answers(**{name: joined(name) for name in parts[0]})
+
+
+def _over(compute: Any, model: Any, split: Split, objective: Objective, batch: int, report: Any):
+    """What is computed of every few batches of a split; the last batch is filled up."""
+    if not isinstance(model, Backbone):
+        raise PersistorError(f"model is {model!r}; give a Backbone")
+    if not isinstance(split, Split):
+        raise PersistorError(f"split is {split!r}; give a split, such as task.split('test')")
+    if not isinstance(objective, Objective):
+        raise PersistorError(f"objective is {objective!r}; give an objective, such as a task's")
+    check_size("batch", batch)
+    total = split.size
+    encoding = model.encode_positions(length_of(split))
+    for chunk in _chunks(-(-total // batch), max(1, 500_000 // (batch * encoding.length))):
+        indices = np.minimum(chunk[:, None] * batch + np.arange(batch), total - 1)
+        yield compute(model, split, objective, jax.device_put(indices.astype(np.int32)), encoding)
+        report(min((int(chunk[-1]) + 1) * batch, total), total)
+
+
+def _chunks(count: int, at_most: int) -> list[np.ndarray]:
+    """The numbers of that many batches in chunks of one size, so that one program scores all.
+
+    The last ones may be beyond the end.
+    """
+    chunks = -(-count // at_most)
+    return list(np.arange(-(-count // chunks) * chunks).reshape(chunks, -1))
 
 
 def evaluate(
@@ -77,12 +168,6 @@ def evaluate(
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> float:
     """The mean metric over a whole split; `report(done, total)` is called every few batches."""
-    total = split.size
-    indices = jnp.arange(-(-total // batch) * batch, dtype=jnp.int32).reshape(-1, batch)
-    encoding = model.encode_positions(length_of(split))
-    scores, at_once = [], max(1, 500_000 // (batch * encoding.length))
-    for begin in range(0, len(indices), at_once):
-        chunk = jnp.minimum(indices[begin : begin + at_once], total - 1)
-        scores.append(scores_at(model, split, objective, chunk, encoding).reshape(-1))
-        report(min((begin + at_once) * batch, total), total)
-    return float(jnp.concatenate(scores)[:total].mean())
+    parts = _over(scores_at, model, split, objective, batch, report)
+    scores = np.concatenate([np.asarray(part).ravel() for part in parts])
+    return float(jax.device_put(scores[: split.size]).mean())

@@ -11,13 +11,14 @@ import functools
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from persistor._tools.errors import PersistorError
@@ -25,9 +26,12 @@ from persistor.arrays import Array, Float, Int
 from persistor.experiment import Experiment
 from persistor.model import Backbone
 from persistor.model.file import read_arrays, save, write_arrays
-from persistor.paper.budgets import budget
+from persistor.model.trained import runs_folder
+from persistor.nn.draws import copies, first_key, fold_in
+from persistor.paper.budgets import published
 from persistor.tasks import Split
 from persistor.training.evaluation import (
+    check_finite,
     evaluate,
     length_of,
     outputs_on,
@@ -35,16 +39,17 @@ from persistor.training.evaluation import (
     scores_at,
 )
 from persistor.training.provenance import Stopwatch, provenance
-from persistor.training.run import Run, runs_folder
+from persistor.training.run import Run
 from persistor.training.schedule import (
     annealed_epsilon,
-    gate_rate,
     learning_rate,
     optimiser,
-    what_feeds_gates,
+    paced,
 )
 
 SAVE_EVERY = 20.0  # seconds
+STALE = 4  # a run that stops early has not improved for a quarter of its steps,
+FEWEST = 10  # and for so many evaluations
 
 
 class Checkpoint(eqx.Module):
@@ -64,7 +69,7 @@ class Standing:
     perfect_in_a_row: int = 0
     best_metric: float | None = None
     best_step: int | None = None
-    restarts: int = 0  # of a search
+    improved: int = 0  # the last step that was better than all before, or could not be judged
 
 
 @dataclass(frozen=True)
@@ -85,10 +90,13 @@ class Trainer:
     def __init__(self, experiment: Experiment, *, remat: bool = False):
         self.experiment, self.remat = experiment, remat
         self.spec = experiment.training
+        self.architecture = experiment.model.architecture
         self.objective = experiment.task.objective
         self.train_split = experiment.task.split("train")
         self.valid_split = experiment.task.split("valid")
-        self.key = jax.random.fold_in(jax.random.key(experiment.seed), 1)
+        check_finite(self.train_split, "train")
+        check_finite(self.valid_split, "valid")
+        self.key = fold_in(first_key(experiment.seed), 1)
         self.optimiser = optimiser(self.spec)
         model = experiment.build()
         self.trainable = jax.tree.map(eqx.is_inexact_array, model)
@@ -96,17 +104,12 @@ class Trainer:
         self.encoding = model.encode_positions(length_of(self.train_split))
         self.interval = eqx.filter_jit(self._interval, donate="all-except-first")
 
-    def start(self, step: int = 0) -> Checkpoint:
-        """The checkpoint before the first step or, when a search restarts, at a later step.
-
-        A restart continues the schedule at that step and resets the optimiser.
-        """
-        blank = eqx.filter(self.experiment.build(step), self.trainable) if step else self.blank
-        params = jax.tree.map(jnp.copy, blank)
-        schedule = optax.ScaleByScheduleState(jnp.asarray(step, jnp.int32))
-        moments = self.optimiser.init(params)  # pyright: ignore[reportArgumentType]
-        moments = optax.tree.set(moments, ScaleByScheduleState=schedule)
-        return Checkpoint(params, moments, jnp.asarray(step, jnp.int32))
+    def start(self) -> Checkpoint:
+        """The checkpoint before the first step."""
+        params = copies(self.blank)
+        like = eqx.filter_eval_shape(self.optimiser.init, params)
+        moments = jax.tree.map(lambda m: jax.device_put(np.zeros(m.shape, m.dtype)), like)
+        return Checkpoint(params, moments, _count(0))
 
     @functools.cached_property
     def preparation(self) -> dict[str, Any]:
@@ -131,14 +134,6 @@ class Trainer:
         outputs = outputs_on(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
-    def _paced(self, updates: Any, step: Int[Array, ""]) -> Any:
-        """Updates of the parameters, at the rates that the architecture sets for the gates."""
-        architecture = self.experiment.model.architecture
-        if architecture.gate_rate == 1 and not architecture.gate_sleep:
-            return updates
-        factor = gate_rate(architecture, self.spec.steps, step)
-        return eqx.tree_at(what_feeds_gates, updates, replace_fn=lambda u: factor * u)
-
     def _interval(self, constants: tuple, checkpoint: Checkpoint):
         """Several steps: the new checkpoint, in the memory of the old, and the mean loss."""
         frozen, split, encoding, steps = constants
@@ -149,7 +144,7 @@ class Trainer:
                 checkpoint.params, frozen, checkpoint.step, split, encoding
             )
             updates, opt = self.optimiser.update(grads, checkpoint.optimiser, checkpoint.params)  # pyright: ignore[reportArgumentType]
-            updates = self._paced(updates, checkpoint.step)
+            updates = paced(updates, self.architecture, self.spec.steps, checkpoint.step)
             params = optax.apply_updates(checkpoint.params, updates)  # pyright: ignore[reportArgumentType]
             return Checkpoint(params, opt, checkpoint.step + 1), total + loss  # pyright: ignore[reportArgumentType]
 
@@ -158,16 +153,14 @@ class Trainer:
 
     def advance(self, checkpoint: Checkpoint, steps: int) -> tuple[Checkpoint, float]:
         """Train for some steps: the new checkpoint and the mean loss."""
-        count = jnp.asarray(steps, jnp.int32)
-        checkpoint, loss = self.interval(
-            (self.frozen, self.train_split, self.encoding, count), checkpoint
-        )
+        constants = (self.frozen, self.train_split, self.encoding, _count(steps))
+        checkpoint, loss = self.interval(constants, checkpoint)
         return checkpoint, float(loss)
 
     def validate(self, checkpoint: Checkpoint) -> tuple[Backbone, float]:
         """The current model, and its metric on batches sampled from the validation set."""
         model = self.model(checkpoint.params, checkpoint.step, self.frozen)
-        key = jax.random.fold_in(jax.random.fold_in(self.key, 2**31 - 1), checkpoint.step)
+        key = fold_in(fold_in(self.key, 2**31 - 1), int(checkpoint.step))
         shape = (self.spec.valid_batches, self.spec.batch)
         indices = sampled_indices(key, self.valid_split, shape)
         scores = scores_at(model, self.valid_split, self.objective, indices, self.encoding)
@@ -175,15 +168,14 @@ class Trainer:
 
     def kept(self, model: Backbone, step: int) -> Backbone:
         """A copy of the model that later steps do not change; its epsilon becomes a constant."""
-        copied = jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, model)
+        copied = copies(model)
         epsilon = self.epsilon(jnp.asarray(step))
         return copied if epsilon is None else copied.with_epsilon(float(epsilon))
 
-    def guesses(self, metric: float) -> bool:
-        """Whether a validation metric is no better than a guess, within three standard errors."""
-        chance = self.experiment.task.chance
-        error = math.sqrt(chance * (1 - chance) / (self.spec.valid_batches * self.spec.batch))
-        return metric <= chance + 3 * error
+
+def _count(number: int) -> Int[Array, ""]:
+    """A number of steps, in memory of its own."""
+    return jax.device_put(np.asarray(number, np.int32))
 
 
 def train(
@@ -231,9 +223,6 @@ def train(
             standing = _judge(trainer, previous, steps, metric, time.monotonic() - began)
             if standing.best_step == standing.step:
                 best = trainer.kept(model, standing.step)
-            if spec.search and trainer.guesses(metric) and not _over(standing, run.experiment):
-                checkpoint = trainer.start(standing.step)
-                standing = replace(standing, restarts=standing.restarts + 1)
             run.note(_line(trainer, standing, loss, metric))
             watch(
                 Progress(
@@ -274,24 +263,29 @@ def _judge(
     eligible = epsilon is None or float(epsilon) == 0.0
     perfect = eligible and metric == objective.perfect
     best_metric, best_step = before.best_metric, before.best_step
+    as_good = eligible and metric == best_metric
     if eligible and (
         best_metric is None
         or (metric >= best_metric if objective.higher_is_better else metric <= best_metric)
     ):
         best_metric, best_step = metric, step
+    better = not eligible or (best_step == step and not as_good)
     return Standing(
         step=step,
         seconds=before.seconds + seconds,
         perfect_in_a_row=before.perfect_in_a_row + 1 if perfect else 0,
         best_metric=best_metric,
         best_step=best_step,
-        restarts=before.restarts,
+        improved=step if better else before.improved,
     )
 
 
 def _over(standing: Standing, experiment: Experiment) -> bool:
     spec = experiment.training
-    return standing.step >= spec.steps or standing.perfect_in_a_row >= spec.patience
+    if standing.step >= spec.steps or standing.perfect_in_a_row >= spec.patience:
+        return True
+    enough = max(spec.steps // STALE, FEWEST * spec.evaluate_every)
+    return spec.stop_early and standing.step - standing.improved >= enough
 
 
 def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> dict[str, Any]:
@@ -304,8 +298,6 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
         "learning_rate": float(jnp.asarray(learning_rate(trainer.spec)(step))),
         "seconds": round(standing.seconds, 3),
     }
-    if trainer.spec.search:
-        line["restarts"] = standing.restarts
     return line if epsilon is None else {**line, "epsilon": float(epsilon)}
 
 
@@ -349,17 +341,22 @@ def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, A
         "experiment": run.experiment.to_json(),
         "run": run.experiment.name,
         "steps": standing.step,
-        "budget": "full" if not run.experiment.reduced else "reduced",
-        "paper_steps": budget(task.name).steps,
+        **_budget(run.experiment),
         "seconds": round(standing.seconds + time.monotonic() - began, 3),
         "valid": {metric: standing.best_metric, "step": standing.best_step},
         "test": {metric: value},
     }
-    if run.experiment.training.search:
-        result["restarts"] = standing.restarts
     result["provenance"] = provenance(run.experiment, stopwatch)
     run.finish(result)
     return result
+
+
+def _budget(experiment: Experiment) -> dict[str, Any]:
+    """How the steps compare with the paper's; nothing if the task is not in the paper."""
+    paper = published(experiment.task.name)
+    if paper is None:
+        return {}
+    return {"budget": "reduced" if experiment.reduced else "full", "paper_steps": paper.steps}
 
 
 def _diverged(run: Run, step: int, steps: int) -> str:

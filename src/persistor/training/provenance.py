@@ -16,7 +16,13 @@ from typing import Any
 
 from persistor import kernels
 from persistor._tools.machine import processor_name, processors
-from persistor.experiment import Experiment, TrainingSpec, cell_name
+from persistor.experiment import (
+    Experiment,
+    ModelSpec,
+    TrainingSpec,
+    cell_name,
+    default_architecture,
+)
 from persistor.kernels.doctor import compiled, engine_here, versions
 from persistor.kernels.engine import chosen
 from persistor.paper.budgets import budget
@@ -132,7 +138,7 @@ def _options(experiment: Experiment) -> list[str]:
     """The options of model, training and seed that differ from the defaults."""
     model, training = experiment.model, experiment.training
     usual, known = budget(experiment.task.name), model.known_options()
-    searches = usual.search and not model.architecture.starts
+    own = isinstance(experiment.task, OwnData)
     settings: dict[str, tuple[Any, Any]] = {  # option: (its value, its default)
         "cell": (",".join(map(cell_name, model.cells)), "cmru"),
         **{name: (value, known[name].default) for name, value in model.options},
@@ -142,20 +148,33 @@ def _options(experiment: Experiment) -> list[str]:
         "width": (model.width, 256),
         "encoding": (model.encoding, model.width),
         "dropout": (model.dropout, 0.0),
-        "steps": (training.steps, usual.steps),
+        "steps": (training.steps, None if own else usual.steps),
         "batch": (training.batch, 64),
+        "lr": (training.learning_rate, TrainingSpec.learning_rate),
         "seed": (experiment.seed, 0),
-        "search": ("on" if training.search else "off", "on" if searches else "off"),
+        "stop_early": (_switch(training.stop_early), _switch(own)),
     }
     words: list[str] = []
     for name, (value, default) in settings.items():
         if value != default:
             option = "--" + name.replace("_", "-")
             words += [option] if value is True else [option, _word(value)]
+    return [*words, *_architecture(model)]
+
+
+def _architecture(model: ModelSpec) -> list[str]:
+    """The options that name the architecture, or say what it changes."""
+    if model.reading is not None:
+        default = default_architecture(deployable=False)
+        return [] if model.reading == default else ["--architecture", model.reading]
     points = model.architecture.to_json()
     points.pop("encoding", None)
     changes = [f"{name}={_word(value)}" for name, value in points.items()]
-    return [*words, *(["--set", *changes] if changes else [])]
+    return ["--architecture", "paper", "--set", *changes]
+
+
+def _switch(value: bool) -> str:
+    return "on" if value else "off"
 
 
 def _word(value: Any) -> str:
@@ -173,7 +192,14 @@ def _task_options(task: Task) -> list[str]:
 def _has_options(experiment: Experiment) -> bool:
     """Whether the options of `persistor train` can describe the whole experiment."""
     spec = experiment.training
-    plain = TrainingSpec(spec.steps, spec.anneal, spec.batch, search=spec.search)
+    plain = TrainingSpec(
+        spec.steps,
+        spec.anneal,
+        spec.batch,
+        spec.learning_rate,
+        spec.learning_rate / 100,
+        stop_early=spec.stop_early,
+    )
     task: Any = experiment.task
     if task.name not in TASKS:
         return spec == plain

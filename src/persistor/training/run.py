@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,22 +26,11 @@ from persistor._tools.files import read_json, write_atomically, write_json, writ
 from persistor.cells import CELLS, Cell
 from persistor.experiment import Experiment
 from persistor.model import Backbone
-from persistor.model.file import load_model, opened, read_arrays, read_metadata, save
+from persistor.model.file import opened, read_arrays, read_metadata, save
+from persistor.model.trained import BEST, find_run, load_described, runs_folder
 from persistor.tasks import Task
 
-BEST = "best.safetensors"
 M = TypeVar("M", bound=Backbone | Cell)
-
-
-def runs_folder(chosen: str | Path | None = None) -> Path:
-    """The folder of the runs: the chosen one, else $PERSISTOR_RUNS, else ./runs."""
-    return Path(chosen or os.environ.get("PERSISTOR_RUNS", "runs"))
-
-
-def find_run(where: str | Path, runs: str | Path | None = None) -> Path:
-    """The folder of a run, given its path or its name in the runs folder."""
-    named = runs_folder(runs) / where
-    return named if not Path(where).exists() and named.exists() else Path(where)
 
 
 def load(
@@ -57,22 +45,9 @@ def load(
     `load("cell.safetensors", CMRU)` opens a single cell. `cells` maps names to classes of cells;
     add your own class to open a model that uses it.
     """
-    if not isinstance(where, str | Path):
-        raise PersistorError(f"load takes a path or a name, not {where!r}")
-    path = find_run(where, runs)
-    if not path.exists():
-        raise PersistorError(
-            f"{where} is neither a run nor a model file; `persistor list` shows your runs"
-        )
-    if path.is_file():
-        return load_model(path, kind, cells=cells)[0]
-    best = path / BEST
-    if best.exists():
-        with opened(best) as file:
-            described = "model" in read_metadata(best, file)
-        if described:
-            return load_model(best, kind, cells=cells)[0]
-    model: Any = Run.open(path).model()  # an older file, without a description of its model
+    model: Any = load_described(where, kind, runs=runs, cells=cells)
+    if model is None:  # an older file, without a description of its model
+        model = Run.open(find_run(where, runs)).model()
     return model
 
 
@@ -84,8 +59,11 @@ class Run:
     experiment: Experiment
 
     @staticmethod
-    def create(experiment: Experiment, folder: Path) -> Run:
+    def create(experiment: Experiment, folder: str | Path) -> Run:
         """The run of this experiment below `folder`, new or as far as it has come."""
+        if not isinstance(experiment, Experiment):
+            raise PersistorError(f"experiment is {experiment!r}; give an Experiment")
+        folder = runs_folder(folder)
         path = folder / experiment.name
         description = path / "experiment.json"
         if description.exists():
@@ -100,8 +78,9 @@ class Run:
         return Run(path, experiment)
 
     @staticmethod
-    def open(path: Path) -> Run:
+    def open(path: str | Path) -> Run:
         """The run in an existing folder."""
+        path = Path(path)
         if not (path / "experiment.json").is_file():
             raise PersistorError(
                 f"{path} is not a run folder (no experiment.json); `persistor list` shows your runs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -54,3 +55,28 @@ def what_feeds_gates(model: Any) -> list[Any]:
     """The parameters of a backbone, or what stands for them, between inputs and hard gates."""
     hard = [block for block in model.blocks if isinstance(block.cell, Thresholded)]
     return jax.tree.leaves([(block.norm, block.position, block.cell.project) for block in hard])
+
+
+def still(updates: Any, architecture: Architecture) -> Any:
+    """The updates without those of b_x of hard gates, where silence is never heard (`loudness`).
+
+    b_x starts at zero there and stays zero, so an empty input has a candidate of zero.
+    """
+    for i, block in enumerate(updates.blocks):
+        if architecture.loudness and isinstance(block.cell, Thresholded):
+            bias: Any = block.cell.project.bias
+            without = bias.at[: block.cell.state_size].set(0.0)
+            updates = eqx.tree_at(lambda m, i=i: m.blocks[i].cell.project.bias, updates, without)
+    return updates
+
+
+def paced(updates: Any, architecture: Architecture, steps: int, step: Int[Array, ""]) -> Any:
+    """Updates of a backbone's parameters, at the rates that its architecture sets for the gates."""
+    updates = still(updates, architecture)
+    slow = architecture.gate_rate != 1 or architecture.gate_sleep
+    if not slow or not what_feeds_gates(updates):
+        return updates
+    factor = gate_rate(architecture, steps, step)
+    return eqx.tree_at(
+        what_feeds_gates, updates, replace_fn=lambda update: factor.astype(update.dtype) * update
+    )

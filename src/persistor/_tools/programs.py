@@ -1,0 +1,108 @@
+"""Compiled programs are kept from one command to the next, in the cache folder.
+
+JAX does it, in a folder that must be named before it is imported. It knows a program by its text,
+by the version of jaxlib and by the options of the compiler. What else a program is made for is in
+the folder's name: the kernels that it calls, and the processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import warnings
+import zlib
+from collections.abc import Iterable
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import platformdirs
+
+VARIABLE = "PERSISTOR_COMPILED"
+LARGEST = 256 * 2**20  # bytes of all programs together; the oldest ones go first
+CHECKED = ".checked"  # programs that are older than this file have been seen to be whole
+KERNELS = Path(__file__).parents[1] / "kernels"
+ZSTANDARD = b"\x28\xb5\x2f\xfd"  # how such a file begins
+
+
+def keep_programs() -> None:
+    """Let JAX keep what it compiles, unless its own variable or ours says where, or `off`.
+
+    A folder that cannot be written is only read. Whatever goes wrong, programs are compiled.
+    """
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen == "off" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    root = Path(chosen) if chosen else platformdirs.user_cache_path("persistor", False) / "compiled"
+    folder = root / made_for(KERNELS)
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tidy(root, folder)
+        least = "0"
+    except OSError:
+        least = "inf"  # seconds of compiling that make a program worth writing
+    if not folder.is_dir():
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = least
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+
+def made_for(kernels: Path) -> str:
+    """A word for the kernels in a folder and for this processor."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(kernels.iterdir()):
+        if path.name.endswith(tuple(EXTENSION_SUFFIXES)):
+            digest.update(path.name.encode() + path.read_bytes())
+    digest.update(_abilities().encode())
+    return digest.hexdigest()
+
+
+def _abilities() -> str:
+    """What the processor can do, as far as the system says."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        flags = platform.processor()
+    return f"{platform.machine()} {flags}"
+
+
+def tidy(root: Path, folder: Path) -> None:
+    """Delete programs that were written only in part, and the oldest if all take too much room."""
+    mark = folder / CHECKED
+    checked = mark.stat().st_mtime_ns if mark.exists() else 0
+    mark.write_bytes(b"")
+    programs = []
+    for path in root.glob("*/*"):
+        with contextlib.suppress(OSError):  # another process may have deleted it
+            found = path.stat()
+            if path.parent == folder and found.st_mtime_ns >= checked and not _is_whole(path):
+                path.unlink()
+            else:
+                programs.append((found.st_mtime_ns, found.st_size, path))
+    _forget_oldest(programs)
+
+
+def _forget_oldest(programs: Iterable[tuple[int, int, Path]]) -> None:
+    """Delete files from the oldest on, given by time, size and path, until the rest has room."""
+    total = 0
+    for _, size, path in sorted(programs, reverse=True):
+        total += size
+        if total > LARGEST:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a program can be unpacked. Of a file in another format, JAX finds out."""
+    data = path.read_bytes()
+    if path.name == CHECKED or data.startswith(ZSTANDARD):
+        return True
+    try:
+        zlib.decompress(data)
+    except zlib.error:
+        return False
+    return True

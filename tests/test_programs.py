@@ -1,0 +1,159 @@
+"""Compiled programs are kept, and whatever happens to them, a run goes on with the same result."""
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from persistor._tools import programs
+
+TRAIN = ["train", "copy-first-discrete", "--length", "5", "--tiny", "--steps", "2", "--json"]
+ROOM = 90_000  # bytes: more than a file of such a run, less than its largest program
+
+
+LIMITED = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
+
+def start(folder, runs, *, room=None, **environment):
+    """Start a run in a process of its own that keeps its programs in a folder."""
+    limited = [] if room is None else ["-c", LIMITED, str(room)]
+    own = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    return subprocess.Popen(
+        [sys.executable, *limited, "-m", "persistor.cli", *TRAIN, "--runs", str(runs)],
+        env={**own, programs.VARIABLE: str(folder), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def curve(process, runs):
+    """What a run wrote, when it has ended well and without a complaint."""
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert not [line for line in errors.splitlines() if "Error" in line or "Warning" in line]
+    (path,) = runs.glob("*/progress.jsonl")
+    return [line.split('"seconds"')[0] for line in path.read_text().splitlines()]
+
+
+def kept(folder):
+    return {path for path in folder.glob("*/*") if path.name != programs.CHECKED}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A folder of programs, filled by two processes that started at once, and their curve."""
+    root = tmp_path_factory.mktemp("programs")
+    runs = [root / "one", root / "two"]
+    processes = [start(root / "kept", run) for run in runs]
+    first, second = (curve(process, run) for process, run in zip(processes, runs, strict=True))
+    assert first == second
+    assert kept(root / "kept")
+    return root / "kept", first
+
+
+def test_a_second_run_compiles_nothing_and_is_the_same(filled, tmp_path):
+    folder, expected = filled
+    before = kept(folder)
+    again = start(folder, tmp_path)
+    assert curve(again, tmp_path) == expected
+    assert kept(folder) == before
+
+
+def test_damaged_programs_are_compiled_again(filled, tmp_path):
+    folder, expected = filled
+    for number, path in enumerate(sorted(kept(folder))):
+        data = path.read_bytes()
+        path.write_bytes(
+            [b"", b"nonsense", data[: len(data) // 2], data[:-9] + bytes(9)][number % 4]
+        )
+    assert curve(start(folder, tmp_path / "a"), tmp_path / "a") == expected
+    before = {path: path.stat().st_mtime_ns for path in kept(folder)}
+    assert curve(start(folder, tmp_path / "b"), tmp_path / "b") == expected
+    assert {path: path.stat().st_mtime_ns for path in kept(folder)} == before  # healed
+
+
+def settings(**environment):
+    """What a command tells JAX, in a process of its own."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    code = (
+        "import os; from persistor._tools.programs import keep_programs; keep_programs(); "
+        "print({k: v for k, v in os.environ.items() if k.startswith('JAX_')})"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={**own, **environment}, capture_output=True, check=True)
+    return ast.literal_eval(done.stdout.decode())
+
+
+def test_a_folder_that_cannot_be_made_is_done_without(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert settings(**{programs.VARIABLE: str(tmp_path / "file" / "below")}) == {}
+
+
+def test_the_switch(tmp_path):
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert settings(**cache, **{programs.VARIABLE: "off"}) == {}
+    chosen = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
+    assert settings(**cache, **chosen) == chosen
+    assert not (tmp_path / "cache").exists()
+    there = settings(**cache)["JAX_COMPILATION_CACHE_DIR"]
+    assert Path(there).parent.name == "compiled"
+
+
+def test_a_folder_that_cannot_be_written_is_read(filled, tmp_path):
+    """Even root cannot write a file where a folder has its name."""
+    folder, expected = filled
+    (inner,) = folder.iterdir()
+    mark, before = inner / programs.CHECKED, kept(folder)
+    mark.unlink()
+    mark.mkdir()
+    one = sorted(before)[0]
+    one.unlink()
+    try:
+        assert curve(start(folder, tmp_path), tmp_path) == expected
+        assert kept(folder) == before - {one}
+    finally:
+        mark.rmdir()
+
+
+def test_a_full_disk_is_no_reason_to_stop(filled, tmp_path):
+    runs = tmp_path / "runs"
+    process = start(tmp_path / "kept", runs, room=ROOM)
+    assert curve(process, runs) == filled[1]
+    assert max(path.stat().st_size for path in kept(filled[0])) > ROOM
+    assert max(path.stat().st_size for path in kept(tmp_path / "kept")) == ROOM  # cut off
+
+
+def test_other_kernels_have_other_programs(tmp_path):
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    none = programs.made_for(kernels)
+    library = kernels / "_portable.so"
+    library.write_bytes(b"one")
+    one = programs.made_for(kernels)
+    library.write_bytes(b"two")
+    assert len({none, one, programs.made_for(kernels)}) == 3
+    library.write_bytes(b"one")
+    assert programs.made_for(kernels) == one
+
+
+def test_the_oldest_programs_go_first(tmp_path):
+    folder, other = tmp_path / "now", tmp_path / "before"
+    paths = [other / "a", other / "b", folder / "c"]
+    for age, path in zip((30, 20, 10), paths, strict=True):
+        path.parent.mkdir(exist_ok=True)
+        with path.open("wb") as file:
+            file.write(programs.ZSTANDARD)
+            file.truncate(programs.LARGEST // 2 - 1000)  # takes no room on the disk
+        moment = time.time() - age
+        os.utime(path, (moment, moment))
+    programs.tidy(tmp_path, folder)
+    assert [path.exists() for path in paths] == [False, True, True]
