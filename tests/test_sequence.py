@@ -1,6 +1,7 @@
 """Dense and Indexed, with or without a shared rest, are ways to write the same sequence.
 
-Sequences of many lengths come in batches of similar ones, and no step is computed beyond them.
+Sequences of many lengths come in batches of similar ones, and no step is computed beyond them. A
+sequence that a batch repeats is computed once, with the outputs and gradients of the plain batch.
 """
 
 import equinox as eqx
@@ -9,13 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from persistor import Experiment, ModelSpec
+from persistor.bench.workloads import CopyFirstRepeated
 from persistor.cells import CELLS
 from persistor.model import Backbone, Pooling
 from persistor.nn.layers import LayerNorm, Linear
 from persistor.nn.sequence import Dense, Indexed
+from persistor.tasks import CopyFirstDiscrete
+from persistor.tasks.copy_first import SYMBOLS
 from persistor.tasks.task import Bucketed
 from persistor.tasks.text import BUCKETS, Ragged
-from persistor.training.evaluation import evaluate, outputs_on, sampled_indices
+from persistor.training.evaluation import answers_on, evaluate, outputs_on, sampled_indices
 
 VALUES, STEPS, WIDTH, ENCODING = 5, 11, 6, 4
 
@@ -192,3 +197,55 @@ def test_a_whole_split_is_evaluated_as_if_it_were_padded(model):
     batch = split.at(jnp.arange(split.size, dtype=jnp.int32))
     whole, _ = model(batch.inputs, lengths=batch.lengths)
     assert evaluate(model, split, Mean(), batch=8) == pytest.approx(float(whole[:, 0].mean()), 1e-4)
+
+
+def symbols(cell="cmru", **options):
+    """A model of copy-first, and the same split twice: as it is, and computing every example."""
+    spec = ModelSpec((cell,), state_size=3, width=8, encoding=4, **options)
+    model = Experiment(CopyFirstDiscrete(9), spec).build()
+    return model, CopyFirstDiscrete(9).split("test"), CopyFirstRepeated(9).split("test")
+
+
+@pytest.mark.parametrize(
+    ("cell", "count"), [*((name, 64) for name in sorted(CELLS)), ("cmru", 1), ("cmru", SYMBOLS + 1)]
+)
+def test_a_sequence_that_a_batch_repeats_is_computed_once(cell, count):
+    model, split, plain = symbols(cell)
+    encoding, indices = model.encode_positions(9), jnp.arange(count, dtype=jnp.int32)
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad(has_aux=True)
+    def loss(model, split):
+        batch = split.at(indices)
+        outputs = outputs_on(model, split, batch, encoding, key=jax.random.key(0))
+        return CopyFirstDiscrete.objective.loss(outputs, batch.targets).mean(), outputs
+
+    for a, b in zip(*map(jax.tree.leaves, (loss(model, split), loss(model, plain))), strict=True):
+        close(a, b)
+
+
+def test_what_a_batch_repeats_is_what_it_holds():
+    batch = CopyFirstDiscrete(5).split("train").at(jnp.arange(40, dtype=jnp.int32))
+    assert batch.distinct is not None
+    sequences = np.asarray(batch.distinct.inputs.dense())
+    assert len(np.unique(sequences, axis=0)) == len(sequences) == SYMBOLS
+    np.testing.assert_array_equal(sequences[batch.distinct.which], batch.inputs.dense())
+
+
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"cell": "positive-cmru", "noise": 0.5}])
+def test_nothing_is_shared_where_something_is_drawn_for_each_sequence(options):
+    model, split, plain = symbols(**options)
+    encoding, indices = model.encode_positions(9), jnp.zeros(40, jnp.int32)
+    ours, theirs = (
+        outputs_on(model, s, s.at(indices), encoding, key=jax.random.key(0)) for s in (split, plain)
+    )
+    np.testing.assert_array_equal(ours, theirs)
+    assert len(np.unique(ours, axis=0)) > 1
+
+
+def test_repeated_sequences_are_evaluated_as_if_each_were_computed():
+    model, split, plain = symbols()
+    assert evaluate(model, split, Mean()) == pytest.approx(evaluate(model, plain, Mean()), 1e-5)
+    ours, theirs = (answers_on(model, s, CopyFirstDiscrete.objective) for s in (split, plain))
+    np.testing.assert_array_equal(ours.targets, theirs.targets)
+    close(ours.confidence, theirs.confidence)

@@ -17,7 +17,7 @@ from persistor.bench.fresh import in_a_fresh_process, processor_seconds
 from persistor.bench.measure import Measurement, Scale, by_turns
 from persistor.bench.peers import PEERS
 from persistor.bench.straightforward import training_step
-from persistor.bench.workloads import Pictures, Stepper, matmul_flops, training
+from persistor.bench.workloads import CopyFirstRepeated, Pictures, Stepper, matmul_flops, training
 from persistor.cells import CELLS, Cell
 from persistor.kernels.engine import engine
 from persistor.model import Pooling
@@ -242,6 +242,36 @@ def loading(scale: Scale) -> Iterator[Measurement]:
         )
 
 
+def sharing(scale: Scale) -> Iterator[Measurement]:
+    """What it saves to compute once what is the same: sequences that a batch repeats."""
+    b, t, steps = 64, scale(1_000), scale(64)
+    kinds = {"ours": CopyFirstDiscrete, "other": CopyFirstRepeated}
+    trainers = {name: training(kind(t), batch=b, state_size=4) for name, kind in kinds.items()}
+    contenders = {name: Stepper(trainer, steps) for name, trainer in trainers.items()}
+    seconds = by_turns(contenders, scale)
+    yield Measurement(
+        "i",
+        f"copy-first step, 15 symbols, t {t:,}",
+        1e3 * seconds["ours"] / steps,
+        "ms",
+        "a batch that repeats them",
+        1e3 * seconds["other"] / steps,
+    )
+    validate = {
+        name: functools.partial(trainer.validate, contenders[name].checkpoint)
+        for name, trainer in trainers.items()
+    }
+    seconds = by_turns(validate, scale)
+    yield Measurement(
+        "i",
+        f"copy-first validation, t {t:,}",
+        1e3 * seconds["ours"],
+        "ms",
+        "batches that repeat them",
+        1e3 * seconds["other"],
+    )
+
+
 SECTIONS: dict[str, Callable[[Scale], Iterator[Measurement]]] = {
     "a": training_steps,
     "b": recurrence,
@@ -251,4 +281,5 @@ SECTIONS: dict[str, Callable[[Scale], Iterator[Measurement]]] = {
     "f": streaming,
     "g": start,
     "h": loading,
+    "i": sharing,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +13,8 @@ from persistor.arrays import Array, Int, UInt
 from persistor.experiment import Experiment, ModelSpec, TrainingSpec
 from persistor.model import Pooling
 from persistor.nn.sequence import Indexed
-from persistor.tasks import Task
+from persistor.tasks import CopyFirstDiscrete, Task
+from persistor.tasks.copy_first import Symbols
 from persistor.tasks.task import Batch, Classification
 from persistor.training.loop import Trainer
 
@@ -53,6 +54,23 @@ class Pictures(Task):
         one, two = jax.random.split(jax.random.key(0))
         pixels = jax.random.randint(one, (256, self.length), 0, 256, jnp.int32)
         return Pixels(pixels.astype(jnp.uint8), jax.random.randint(two, (256,), 0, 10, jnp.int32))
+
+
+class Repeated(Symbols):
+    """Symbols in batches that do not say which of their sequences are the same."""
+
+    def at(self, indices: Int[Array, " b"]) -> Batch:
+        """The same examples, each to be computed by itself."""
+        return replace(super().at(indices), distinct=None)
+
+
+@dataclass(frozen=True)
+class CopyFirstRepeated(CopyFirstDiscrete):
+    """The same task, with batches that compute a sequence as often as they hold it."""
+
+    def split(self, name: str) -> Repeated:
+        """The same examples."""
+        return Repeated(super().split(name).symbols, self.length)
 
 
 def training(task: Task, *, batch: int, state_size: int, blocks: int = 1) -> Trainer:

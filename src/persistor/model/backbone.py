@@ -151,6 +151,12 @@ class Backbone(eqx.Module):
         """The width of the positional encoding; 0 if there is none."""
         return self.blocks[0].position.positions.shape[0]
 
+    @property
+    def draws_for_each_sequence(self) -> bool:
+        """Whether training draws something for each sequence, as dropout and disturbed cells do."""
+        cells = [type(block.cell) for block in self.blocks]
+        return self.dropout > 0 or any(cell.disturbed is not Cell.disturbed for cell in cells)
+
     def encode_positions(self, length: int) -> Encoding:
         """The positional encoding of the first `length` steps, compacted once for many calls."""
         return compact_encoding(length, self.encoding_width, self.architecture.base)

@@ -15,6 +15,7 @@ from persistor.nn.sequence import Dense, Indexed
 from persistor.tasks.task import (
     Batch,
     Classification,
+    Distinct,
     Regression,
     Task,
     check_length,
@@ -45,7 +46,9 @@ class Symbols(eqx.Module):
         """Row 0 is the empty step, row 1 + s is symbol s."""
         targets = self.symbols[indices]
         rows = jnp.eye(SYMBOLS + 1, SYMBOLS, k=-1)
-        return Batch(_then_empty(rows, targets + 1, self.length), targets)
+        inputs = _then_empty(rows, targets + 1, self.length)
+        every = _then_empty(rows, jnp.arange(1, SYMBOLS + 1, dtype=jnp.int32), self.length)
+        return Batch(inputs, targets, distinct=Distinct(every, targets))
 
 
 class Values(eqx.Module):

@@ -21,12 +21,26 @@ from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Sequence as Steps
 
 
+class Distinct(eqx.Module):
+    """The few sequences, all of one length, that a batch repeats; example i is `which[i]` of them.
+
+    They are the same for every batch of a split.
+    """
+
+    inputs: Steps
+    which: Int[Array, " b"]
+
+
 class Batch(eqx.Module):
-    """Sequences, their lengths where they differ, and what to predict."""
+    """Sequences, their lengths where they differ, and what to predict.
+
+    If a task has few different sequences, `distinct` lets a model compute each of them once.
+    """
 
     inputs: Steps
     targets: Array
     lengths: Int[Array, " b"] | None = None
+    distinct: Distinct | None = None
 
 
 @runtime_checkable

@@ -34,8 +34,13 @@ def outputs_on(
 ) -> Float[Array, "b *s o"]:
     """The model's outputs on a batch of a split.
 
-    If lengths vary, it computes only the steps of the bucket that holds the longest sequence.
+    Sequences that the batch repeats are computed once, unless something is drawn for each. If
+    lengths vary, it computes only the steps of the bucket that holds the longest sequence.
     """
+    distinct = batch.distinct
+    drawn = options.get("key") is not None and model.draws_for_each_sequence
+    if distinct is not None and not drawn and len(distinct.which) > distinct.inputs.batch[0]:
+        return model(distinct.inputs, encoding=encoding, **options)[0][distinct.which]
 
     def outputs_of_first(steps: int) -> Float[Array, "b *s o"]:
         inputs, positions = batch.inputs.head(steps), encoding.head(steps)
@@ -62,7 +67,21 @@ def scores_at(
         batch = split.at(batch_indices)
         return objective.score(outputs_on(model, split, batch, encoding), batch.targets)
 
-    return jax.lax.map(batch_scores, indices)
+    return _batch_after_batch(batch_scores, split, indices)
+
+
+def _batch_after_batch(compute: Callable, split: Split, indices: Int[Array, "n b"]) -> Any:
+    """What is computed of each batch; of all at once if they repeat the same few sequences."""
+    if _one_example(split).distinct is None:
+        return jax.lax.map(compute, indices)
+    return jax.tree.map(
+        lambda values: values.reshape(*indices.shape, *values.shape[1:]), compute(indices.ravel())
+    )
+
+
+def _one_example(split: Split) -> Batch:
+    """The shapes of a batch of one."""
+    return eqx.filter_eval_shape(split.at, jnp.zeros(1, jnp.int32))
 
 
 def sampled_indices(key: Key, split: Split, shape: tuple[int, ...]) -> Int[Array, "..."]:
@@ -85,7 +104,7 @@ def check_finite(split: Split, name: str) -> None:
 
 def length_of(split: Split) -> int:
     """The padded length of a split's sequences."""
-    return eqx.filter_eval_shape(split.at, jnp.zeros(1, jnp.int32)).inputs.length
+    return _one_example(split).inputs.length
 
 
 @eqx.filter_jit
@@ -112,7 +131,7 @@ def answers_at(
             found["lengths"] = batch.lengths
         return found
 
-    return jax.lax.map(batch_answers, indices)
+    return _batch_after_batch(batch_answers, split, indices)
 
 
 def answers_on(
@@ -144,7 +163,10 @@ def _over(compute: Any, model: Any, split: Split, objective: Objective, batch: i
     check_size("batch", batch)
     total = split.size
     encoding = model.encode_positions(length_of(split))
-    for chunk in _chunks(-(-total // batch), max(1, 500_000 // (batch * encoding.length))):
+    count = -(-total // batch)
+    repeats = _one_example(split).distinct is not None
+    at_most = count if repeats else max(1, 500_000 // (batch * encoding.length))
+    for chunk in _chunks(count, at_most):
         indices = np.minimum(chunk[:, None] * batch + np.arange(batch), total - 1)
         yield compute(model, split, objective, jax.device_put(indices.astype(np.int32)), encoding)
         report(min((int(chunk[-1]) + 1) * batch, total), total)
