@@ -16,7 +16,7 @@ from persistor import Experiment, PersistorError, TrainingSpec, train
 from persistor._tools.progress import Watcher
 from persistor.paper.budgets import BUDGETS, FEWEST, MOST, steps_for
 from persistor.reproduction.archive import Archive
-from persistor.tasks import TASKS, own_task
+from persistor.tasks import own_task
 from persistor.training.loop import Progress, Standing, _over
 from persistor.training.provenance import command
 
@@ -67,7 +67,7 @@ def test_a_number_of_examples_makes_no_other_experiment(tmp_path):
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", BUDGETS)
 def test_the_tasks_of_the_paper_keep_its_budget_and_its_protocol(name):
     experiment = Experiment.of(name)
     assert experiment.training.steps == BUDGETS[name].steps

@@ -63,7 +63,7 @@ def test_budgets_are_the_papers(paper):
     }
     seen = 0
     for name, steps in steps_of.items():
-        for task in TASKS:
+        for task in budgets.BUDGETS:
             if task.startswith(names.get(name, name.lower())):
                 assert budgets.published(task).steps == steps
                 seen += 1
@@ -71,8 +71,11 @@ def test_budgets_are_the_papers(paper):
 
 
 def test_every_task_of_the_paper_has_a_budget_and_no_other():
-    assert set(budgets.BUDGETS) == set(TASKS)
-    assert {name for name in KINDS if budgets.published(name) is None} == set(KINDS) - set(TASKS)
+    ours = {"copy-first-grid"}
+    assert set(budgets.BUDGETS) == set(TASKS) - ours
+    others = {name for name in KINDS if budgets.published(name) is None}
+    assert others == (set(KINDS) - set(TASKS)) | ours
+    assert not [row for t in tables().values() for row in t.rows if row.task in others]
     for name, of in budgets.BUDGETS.items():  # of a network that the paper trained
         rows = [row for t in tables().values() for row in t.rows if row.task == name]
         sizes = {(row.state_size, row.blocks) for row in rows}

@@ -201,13 +201,30 @@ def test_copy_first_shows_its_target_once(small):
     assert np.array_equal(x[:, 0].argmax(-1), batch.targets)
     assert np.array_equal(x[:, 0].sum(-1), np.ones(50))
     assert not x[:, 1:].any()
-    for name in ("copy-first-clean", "copy-first-noisy"):
+    for name in ("copy-first-clean", "copy-first-noisy", "copy-first-grid"):
         batch = small(name).split("train").at(jnp.arange(500, dtype=jnp.int32))
         x = np.asarray(batch.inputs.dense())
         np.testing.assert_array_equal(x[:, 0], batch.targets)
         assert -1 <= x.min() < -0.9
         assert 0.9 < x.max() <= 1
-        assert x[:, 1:].any() == (name == "copy-first-noisy")
+        assert x[:, 1:].any() == (name != "copy-first-clean")
+
+
+@pytest.mark.parametrize("cell", ["cmru", "mingru"])
+def test_a_grid_is_the_same_written_out(cell):
+    """Loss and gradients for every weight."""
+    task = TASKS["copy-first-grid"](length=12)
+    batch = task.split("train").at(jnp.arange(8, dtype=jnp.int32))
+    model = Experiment(task, ModelSpec((cell,), state_size=3, width=8, encoding=4)).build()
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def loss(model, inputs):
+        return task.objective.loss(model(inputs)[0], batch.targets).mean()
+
+    ours, plain = loss(model, batch.inputs), loss(model, Dense(batch.inputs.dense()))
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
 
 
 def test_symbols_are_uniform(small):

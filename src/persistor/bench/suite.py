@@ -23,7 +23,7 @@ from persistor.kernels.engine import engine
 from persistor.model import Pooling
 from persistor.nn.sequence import Dense, Indexed, Positions, Sequence
 from persistor.recurrence.unroll import ENGINES
-from persistor.tasks import TASKS, CopyFirstDiscrete
+from persistor.tasks import TASKS, CopyFirstDiscrete, CopyFirstGrid, CopyFirstNoisy
 from persistor.training.evaluation import sampled_indices
 
 PLAIN = {"associative scan": ENGINES["parallel"], "scan": ENGINES["sequential"]}
@@ -243,7 +243,7 @@ def loading(scale: Scale) -> Iterator[Measurement]:
 
 
 def sharing(scale: Scale) -> Iterator[Measurement]:
-    """What it saves to compute once what is the same: sequences that a batch repeats."""
+    """What it saves to compute once what is the same: repeated sequences, numbers on a grid."""
     b, t, steps = 64, scale(1_000), scale(64)
     kinds = {"ours": CopyFirstDiscrete, "other": CopyFirstRepeated}
     trainers = {name: training(kind(t), batch=b, state_size=4) for name, kind in kinds.items()}
@@ -269,6 +269,23 @@ def sharing(scale: Scale) -> Iterator[Measurement]:
         "ms",
         "batches that repeat them",
         1e3 * seconds["other"],
+    )
+    numbers = {"ours": CopyFirstGrid, "other": CopyFirstNoisy}
+    seconds = by_turns(
+        {
+            name: Stepper(training(kind(t), batch=b, state_size=4), 1)
+            for name, kind in numbers.items()
+        },
+        scale,
+    )
+    yield Measurement(
+        "i",
+        f"copy-first-grid step, t {t:,}",
+        1e3 * seconds["ours"],
+        "ms",
+        "copy-first-noisy",
+        1e3 * seconds["other"],
+        "another task: it has 4,096 numbers",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from persistor.tasks.copy_first import (
     CopyFirstClean,
     CopyFirstDiscrete,
+    CopyFirstGrid,
     CopyFirstLarge,
     CopyFirstNoisy,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "Batch",
     "CopyFirstClean",
     "CopyFirstDiscrete",
+    "CopyFirstGrid",
     "CopyFirstLarge",
     "CopyFirstNoisy",
     "IMDb",
@@ -49,6 +51,7 @@ REGISTERED: tuple[type[Task], ...] = (
     CopyFirstDiscrete,
     CopyFirstClean,
     CopyFirstNoisy,
+    CopyFirstGrid,
     CopyFirstLarge,
     Parity,
     SMNIST,
