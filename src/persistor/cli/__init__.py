@@ -23,6 +23,7 @@ def commands() -> dict[str, Any]:
     from persistor.cli.evaluate import Evaluate
     from persistor.cli.export import Export
     from persistor.cli.hardware import Hardware
+    from persistor.cli.models import Models
     from persistor.cli.predict import Predict
     from persistor.cli.reproduce import Compare, DrawFigure, Report, Reproduce
     from persistor.cli.results import Results
@@ -43,6 +44,7 @@ def commands() -> dict[str, Any]:
         "hardware": Hardware,
         "export": Export,
         "list": List,
+        "models": Models,
         "doctor": Doctor,
         "bench": Bench,
         "demo": Demo,

@@ -10,7 +10,16 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from persistor._tools.errors import PersistorError
-from persistor.cli.shared import DataDir, Json, Moved, Runs, Where, open_run, use_data_folder
+from persistor.cli.shared import (
+    DataDir,
+    Json,
+    Moved,
+    Runs,
+    Where,
+    open_run,
+    picture_of,
+    use_data_folder,
+)
 
 MOST_CLASSES = 12  # that are listed one by one
 FEW = 5  # entries of whatever else could be long
@@ -75,7 +84,7 @@ class Evaluate:
     def _drawn(self, found: Any, folder: Path) -> Path:
         from persistor.plots.assessment import draw_assessment
 
-        path = self.picture or folder / "evaluate.png"
+        path = self.picture or picture_of(folder, "evaluate")
         draw_assessment(found, folder.name, path)
         return path
 

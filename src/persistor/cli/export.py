@@ -15,7 +15,10 @@ from persistor.cli.shared import DataDir, Json, Runs, use_data_folder
 
 Model = Annotated[
     Positional[Path],
-    arg(metavar="MODEL", help="A run folder, the name of a run, or a saved model."),
+    arg(
+        metavar="MODEL",
+        help="A run folder, the name of a run or of a shipped model, or a saved model.",
+    ),
 ]
 RANDOM, STEPS = 32, 100  # sequences, and their steps, where there are no others
 

@@ -32,7 +32,10 @@ class Predict:
 
     model: Annotated[
         Positional[Path],
-        arg(metavar="MODEL", help="A run folder, the name of a run, or a saved model."),
+        arg(
+            metavar="MODEL",
+            help="A run folder, the name of a run or of a shipped model, or a saved model.",
+        ),
     ]
     inputs: Annotated[
         Positional[tuple[str, ...]], arg(metavar="INPUT", help="Files and folders, or `-`.")

@@ -56,7 +56,10 @@ Changes = Annotated[
     ),
 ]
 Where = Annotated[
-    Positional[Path], arg(metavar="RUN", help="A run folder, or its name in the runs folder.")
+    Positional[Path],
+    arg(
+        metavar="RUN", help="A run folder, its name in the runs folder, or a shipped model's name."
+    ),
 ]
 
 
@@ -116,6 +119,14 @@ def bring_data(name: str | None) -> None:
         fetch(DATASETS[name], count)
     with Counter(f"reading {name}") as count:
         READERS[name](DATASETS[name], count)
+
+
+def picture_of(run_folder: Path, name: str) -> Path:
+    """Where a picture of a run goes: into its folder; of a shipped model, here."""
+    from persistor.model.shipped import FOLDER
+
+    shipped = run_folder.parent == FOLDER
+    return Path(f"{run_folder.name}-{name}.png") if shipped else run_folder / f"{name}.png"
 
 
 def open_run(where: Path, runs: Path | None):

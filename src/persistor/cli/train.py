@@ -30,6 +30,7 @@ from persistor.cli.shared import (
     Where,
     bring_data,
     open_run,
+    picture_of,
     use_data_folder,
 )
 
@@ -299,7 +300,7 @@ class Inspect:
         task = task if self.length is None else task.with_length(self.length)
         batch = inspection.first_batch(task.split("test"), self.examples)
         traces, reports = inspection.look(run.model(), batch)
-        path = self.picture or run.path / "inspect.png"
+        path = self.picture or picture_of(run.path, "inspect")
         draw_inspection(traces, run.path.name, path)
         if self.json:
             units = inspection.as_json(reports)

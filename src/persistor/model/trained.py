@@ -1,4 +1,4 @@
-"""Where trained models are: in a file by themselves, or in the folder of a run."""
+"""Where trained models are: in a file, in the folder of a run, or in persistor itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from persistor._tools.errors import PersistorError
 from persistor.cells import CELLS, Cell
+from persistor.model import shipped
 from persistor.model.backbone import Backbone
 from persistor.model.file import load_model, opened, read_metadata
 
@@ -24,9 +25,25 @@ def runs_folder(chosen: str | Path | None = None) -> Path:
 
 
 def find_run(where: str | Path, runs: str | Path | None = None) -> Path:
-    """The folder of a run, given its path or its name in the runs folder."""
-    named = runs_folder(runs) / where
-    return named if not Path(where).exists() and named.exists() else Path(where)
+    """The folder of a run, given its path, its name in the runs folder, or a shipped model's name.
+
+    What is in your folders comes before what is shipped.
+    """
+    for path in (Path(where), runs_folder(runs) / where):
+        if path.exists():
+            return _not_hiding(path, str(where))
+    return shipped.FOLDER / where if str(where) in shipped.names() else Path(where)
+
+
+def _not_hiding(path: Path, name: str) -> Path:
+    """The path, unless it is a folder without a model that has the name of a shipped one."""
+    a_run = (path / "experiment.json").exists() or (path / BEST).exists()
+    if name in shipped.names() and path.is_dir() and not a_run:
+        raise PersistorError(
+            f"the folder {path} holds no run, and hides the model {name} that comes with "
+            "persistor; rename it, or call persistor from another folder"
+        )
+    return path
 
 
 def load_described(
@@ -42,7 +59,7 @@ def load_described(
     path = find_run(where, runs)
     if not path.exists():
         raise PersistorError(
-            f"{where} is neither a run nor a model file; `persistor list` shows your runs"
+            f"{where} is neither a run nor a model file; {shipped.what_there_is()}"
         )
     file = path if path.is_file() else path / BEST
     if path.is_file() or (file.exists() and _is_described(file)):

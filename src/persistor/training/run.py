@@ -27,6 +27,7 @@ from persistor.cells import CELLS, Cell
 from persistor.experiment import Experiment
 from persistor.model import Backbone
 from persistor.model.file import opened, read_arrays, read_metadata, save
+from persistor.model.shipped import what_there_is
 from persistor.model.trained import BEST, find_run, load_described, runs_folder
 from persistor.tasks import Task
 
@@ -41,6 +42,8 @@ def load(
     cells: Mapping[str, type[Cell]] = CELLS,
 ) -> M:
     """A trained model, from a run folder, the name of a run, or a file that `save` wrote.
+
+    `load("parity")` opens a model that comes with persistor; `persistor models` lists them.
 
     `load("cell.safetensors", CMRU)` opens a single cell. `cells` maps names to classes of cells;
     add your own class to open a model that uses it.
@@ -83,7 +86,7 @@ class Run:
         path = Path(path)
         if not (path / "experiment.json").is_file():
             raise PersistorError(
-                f"{path} is not a run folder (no experiment.json); `persistor list` shows your runs"
+                f"{path} is not a run folder (no experiment.json); {what_there_is()}"
             )
         return Run(path, Experiment.from_json(read_json(path / "experiment.json")))
 
