@@ -246,7 +246,8 @@ class Train:
 def _of_groups(task: Any) -> str:
     """Of whom a test is, if none of them is in training."""
     groups = set(task.origins("test").groups)
-    return f" on {len(groups):,} groups that are not in training," if groups else ""
+    words = "group that is" if len(groups) == 1 else "groups that are"
+    return f" on {len(groups):,} {words} not in training," if groups else ""
 
 
 def outcome(experiment: Any, result: dict[str, Any]) -> str:
