@@ -137,7 +137,8 @@ def make_speech(each=120):
     rng = np.random.default_rng(5)
     labels = np.repeat(np.arange(len(WORDS), dtype=np.uint8), each)
     x = rng.normal(size=(len(labels), 101, 13)).astype(np.float16) + labels[:, None, None]
-    features = npz(x=x.astype(np.float16), label=labels, words=np.array(WORDS))
+    split = np.tile(np.repeat(np.arange(3, dtype=np.uint8), [each - 40, 20, 20]), len(WORDS))
+    features = npz(x=x.astype(np.float16), label=labels, words=np.array(WORDS), split=split)
     return {"speech_commands_v0.02_mfcc13.npz": features}
 
 

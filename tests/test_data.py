@@ -288,6 +288,8 @@ def test_damaged_features(tmp_path, content):
         ({"label": np.array([0.5, 1, 1])}, "bytes"),
         ({"words": np.array([object()])}, "not a complete"),
         ({"words": np.zeros(2)}, "text"),
+        ({"split": np.zeros(2, np.uint8)}, "byte for every label"),
+        ({"split": np.zeros(3)}, "byte for every label"),
     ],
 )
 def test_features_that_are_none(wrong, says, folder):

@@ -29,7 +29,8 @@ from persistor.tasks.task import Classification, split_key
 NAMES = sorted(TASKS)
 COPY = [name for name in NAMES if name.startswith("copy")]
 MNIST = ["smnist", "pmnist", "pmnist-24", "pmnist-36"]
-KWS = ["kws-all", "kws-digits", "kws-yes"]
+KWS = [name for name in NAMES if TASKS[name].data == "speech-commands"]
+BALANCED = ["kws-all", "kws-digits", "kws-yes"]
 TEXT = ["imdb", "shakespeare", "tinyshakespeare"]
 ANY_LENGTH = ["parity", *(name for name in NAMES if TASKS[name].length)]
 SIZES = {
@@ -43,6 +44,8 @@ SIZES = {
     "kws-digits": tuple(11 * n for n in (96, 12, 12)),  # of 120 clips a word
     "kws-yes": tuple(2 * n for n in (96, 12, 12)),
     "kws-all": tuple(35 * n for n in (96, 12, 12)),
+    "kws-12": (1_000 * 36 * 80, 240, 240),  # training clips vary
+    "kws-words": (1_000 * 35 * 80, 35 * 20, 35 * 20),
     "shakespeare": (34_020 - 256, 1_890 // 256, 1_890 // 256),  # of 42 * 900 characters
     "tinyshakespeare": (36_000 - 256, 2_000 // 256, 2_000 // 256),
 }
@@ -294,12 +297,12 @@ def test_half_of_the_reviews_are_favourable(split, task_on):
 def test_reviews_and_clips_are_in_one_part_only(task_on):
     starts = [np.asarray(task_on("imdb").split(s).starts) for s in SPLITS]
     assert len(np.unique(np.concatenate(starts))) == 50_000 // SHARE
-    for name in ("kws-digits", "kws-yes", "kws-all"):
+    for name in KWS:
         clips = np.concatenate([task_on(name).split(s).features for s in SPLITS])
         assert len(np.unique(clips.reshape(len(clips), -1), axis=0)) == len(clips)
 
 
-@pytest.mark.parametrize("name", ["kws-digits", "kws-yes", "kws-all"])
+@pytest.mark.parametrize("name", BALANCED)
 @pytest.mark.parametrize("split", SPLITS)
 def test_classes_of_words_are_balanced(name, split, task_on):
     data = task_on(name).split(split)

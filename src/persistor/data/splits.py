@@ -71,19 +71,27 @@ def by_folder(names: Sequence[str]) -> NDArray[np.int64]:
 
 def by_lists(folder: Path, names: Sequence[str]) -> NDArray[np.int64]:
     """The published split: names in neither list are for training."""
-    listed: dict[str, int] = {}
-    for split, file in LISTS.items():
+    texts = {}
+    for file in LISTS.values():
         if not (folder / file).is_file():
             raise PersistorError(f"{folder} has no {file}; leave out --split lists")
         with reading(folder / file) as opened:
-            lines = opened.read().decode(errors="replace").split("\n")
-        for name in filter(None, map(str.strip, lines)):
-            if listed.setdefault(name, SPLITS.index(split)) != SPLITS.index(split):
-                raise PersistorError(f"{folder}: {name} is in both lists; it may be in one only")
+            texts[file] = opened.read().decode(errors="replace")
+    listed = listed_splits(folder, texts)
     chosen = np.array([listed.get(name, 0) for name in names], np.int64)
     if not chosen.any():
         raise PersistorError(f"{folder}: none of the listed sounds is there")
     return chosen
+
+
+def listed_splits(folder: Path, texts: Mapping[str, str]) -> dict[str, int]:
+    """The number of the split of each listed name, given the texts of the lists."""
+    listed: dict[str, int] = {}
+    for split, file in LISTS.items():
+        for name in filter(None, map(str.strip, texts[file].split("\n"))):
+            if listed.setdefault(name, SPLITS.index(split)) != SPLITS.index(split):
+                raise PersistorError(f"{folder}: {name} is in both lists; it may be in one only")
+    return listed
 
 
 def groups_by_pattern(names: Sequence[str], pattern: str) -> list[str]:

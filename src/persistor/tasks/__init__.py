@@ -14,11 +14,13 @@ from persistor.tasks.keywords import KWSAll, KWSDigits, KWSYes
 from persistor.tasks.listops import ListOps
 from persistor.tasks.own_data import OWN_DATA, own_task
 from persistor.tasks.parity import Parity
+from persistor.tasks.spotting import KWS12, KWSWords
 from persistor.tasks.task import Batch, Objective, Split, Task, computed
 from persistor.tasks.text import IMDb, Shakespeare, TinyShakespeare
 
 __all__ = [
     "KINDS",
+    "KWS12",
     "PMNIST",
     "PMNIST24",
     "PMNIST36",
@@ -34,6 +36,7 @@ __all__ = [
     "IMDb",
     "KWSAll",
     "KWSDigits",
+    "KWSWords",
     "KWSYes",
     "ListOps",
     "Objective",
@@ -67,6 +70,8 @@ REGISTERED: tuple[type[Task], ...] = (
     KWSDigits,
     KWSYes,
     KWSAll,
+    KWS12,
+    KWSWords,
 )
 TASKS: dict[str, type[Task]] = {kind.name: kind for kind in REGISTERED}
 # All tasks that an experiment may name, including those on your own data.

@@ -76,6 +76,26 @@ class SpokenWords(Task):
     def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
         """For each class, its words and the share of the class that each word makes up."""
 
+    def clips(self) -> speech.Clips:
+        """All clips; raise if they are of another version."""
+        clips = speech.load(self.source)
+        if speech.version(self.source) != self.version:
+            raise PersistorError(
+                f"this run uses version {self.version} of Speech Commands, but the data folder has "
+                f"version {speech.version(self.source)}"
+            )
+        return clips
+
+    def every_word(self, words: tuple[str, ...]) -> list[dict[str, float]]:
+        """A class for each word but noise; raise if some are missing."""
+        spoken = [word for word in words if word != speech.NOISE]
+        if len(spoken) != speech.WORDS[self.version]:
+            raise PersistorError(
+                f"there are clips of {len(spoken)} words, but version {self.version} of Speech "
+                f"Commands has {speech.WORDS[self.version]}"
+            )
+        return [{word: 1.0} for word in spoken]
+
     def preparation(self) -> Preparation:
         """A second of sound; its MFCCs are scaled as in training."""
         clips, train = speech.load(self.source), self.split("train")
@@ -91,12 +111,7 @@ class SpokenWords(Task):
 
     def split(self, name: str) -> Features:
         """80 / 10 / 10% of the clips, the same number of every class."""
-        clips = speech.load(self.source)
-        if speech.version(self.source) != self.version:
-            raise PersistorError(
-                f"this run uses version {self.version} of Speech Commands, but the data folder has "
-                f"version {speech.version(self.source)}"
-            )
+        clips = self.clips()
         classes = balanced(clips, self.groups(clips.words))
         train, chosen = (_of_split(classes, split) for split in ("train", name))
         targets = np.repeat(np.arange(len(chosen), dtype=np.int32), [len(c) for c in chosen])
@@ -145,13 +160,7 @@ class KWSAll(SpokenWords):
 
     def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
         """Every word is a class; noise is left out."""
-        spoken = [word for word in words if word != speech.NOISE]
-        if len(spoken) != speech.WORDS[self.version]:
-            raise PersistorError(
-                f"there are clips of {len(spoken)} words, but version {self.version} of Speech "
-                f"Commands has {speech.WORDS[self.version]}"
-            )
-        return [{word: 1.0} for word in spoken]
+        return self.every_word(words)
 
 
 def balanced(clips: speech.Clips, groups: list[dict[str, float]]) -> list[list[NDArray[np.int64]]]:
