@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from publishers import publish
 from test_cli import call
 
 ROOT = Path(__file__).parents[1]
@@ -126,6 +127,7 @@ SHORT = {
         "--seeds",
         "11",
     ],
+    "spotting": ["--trials", "varied", "--seeds", "11", "--steps", "2"],
 }
 
 
@@ -139,6 +141,8 @@ def test_a_script_runs_and_records(path, tmp_path, monkeypatch):
     script = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, path.stem, script)  # where its dataclasses look
     spec.loader.exec_module(script)
+    monkeypatch.setenv("PERSISTOR_DATA", str(tmp_path))
+    publish(tmp_path, "speech-commands")
     out = tmp_path / "out.jsonl"
     call = [*SHORT[path.stem], "--out", str(out)]
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):

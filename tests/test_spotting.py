@@ -125,7 +125,7 @@ def test_noise_is_added_as_power():
 
 def test_a_gap_is_the_mean():
     x = jnp.ones((1, 101, 13))
-    lost = np.asarray(_with_gap(x, jnp.full(1, 0.5), jnp.ones(1)))[0, :, 0]
+    lost = np.asarray(_with_gap(x, jnp.full(1, 0.5), jnp.full(1, 12.0)))[0, :, 0]
     assert lost.tolist() == [1.0] * 51 + [0.0] * 12 + [1.0] * 38
     assert (np.asarray(_with_gap(x, jnp.zeros(1), jnp.zeros(1))) == 1).all()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,12 +25,18 @@ from persistor.tasks.task import Batch, split_key
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 VARIANTS = 1_000  # of every training clip, on average
-TEMPO = 0.12  # a clip is up to so much faster or slower (as a logarithm),
-SHIFT = 12.0  # begins up to so many frames earlier or later,
-LOUDNESS = 10.0  # is up to so many decibels louder or softer,
-DISTANCE = (5.0, 50.0)  # decibels from the loudest frame down to added noise,
-GAP = 12.0  # and loses up to so many frames
 BANDS = 32  # of the smooth spectra in which noise is added
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How much a clip varies when it is drawn, up to."""
+
+    tempo: float = 0.12  # faster or slower, as a logarithm
+    shift: float = 12.0  # frames earlier or later
+    loudness: float = 10.0  # decibels louder or softer
+    noise: tuple[float, float] = (5.0, 50.0)  # decibels below the loudest frame, from and to
+    gap: float = 12.0  # frames that are lost
 
 
 class Varied(Features):
@@ -44,6 +51,7 @@ class Varied(Features):
     begins: Int[Array, " classes"] = field(kw_only=True)  # of a class, among the examples
     counts: Int[Array, " classes"] = field(kw_only=True)
     key: Key = field(kw_only=True)
+    variation: Variation = eqx.field(kw_only=True, static=True)
 
     @property
     def size(self) -> int:
@@ -56,18 +64,21 @@ class Varied(Features):
         draw = jax.vmap(lambda key: jax.random.uniform(key, (8,)))(keys).T
         classes = indices % len(self.begins)
         which = self.begins[classes] + _below(self.counts[classes], draw[0])
-        clips = self.features[which].astype(jnp.float32)
-        clips = _moved(clips, jnp.exp(_around(TEMPO, draw[1])), _around(SHIFT, draw[2]))
+        tempo, shift, louder = (
+            most * (2 * uniform - 1)
+            for most, uniform in zip(
+                (self.variation.tempo, self.variation.shift, self.variation.loudness),
+                (draw[1], draw[2], draw[5]),
+                strict=True,
+            )
+        )
+        clips = _moved(self.features[which].astype(jnp.float32), jnp.exp(tempo), shift)
         noise = self.noise[_below(len(self.noise), draw[3])].astype(jnp.float32)
-        distance = DISTANCE[0] + (DISTANCE[1] - DISTANCE[0]) * draw[4]
-        x = _with_noise(clips, noise, distance, _around(LOUDNESS, draw[5]))
+        nearest, farthest = self.variation.noise
+        x = _with_noise(clips, noise, nearest + (farthest - nearest) * draw[4], louder)
         scaled = (x - self.mean[None, None, :]) / self.deviation[None, None, :]
-        return Batch(Dense(_with_gap(scaled, draw[6], draw[7])), self.targets[which])
-
-
-def _around(most: float, draw: Float[Array, " b"]) -> Float[Array, " b"]:
-    """Uniform from -most to most."""
-    return most * (2 * draw - 1)
+        x = _with_gap(scaled, draw[6], self.variation.gap * draw[7])
+        return Batch(Dense(x), self.targets[which])
 
 
 def _below(count: Int[Array, " b"] | int, draw: Float[Array, " b"]) -> Int[Array, " b"]:
@@ -111,9 +122,9 @@ def _with_noise(
 def _with_gap(
     x: Float[Array, "b t c"], begin: Float[Array, " b"], size: Float[Array, " b"]
 ) -> Float[Array, "b t c"]:
-    """Scaled clips with the mean in place of a few frames."""
+    """Scaled clips with the mean in place of `size` frames."""
     steps = jnp.arange(x.shape[1], dtype=x.dtype)[None, :] - begin[:, None] * x.shape[1]
-    lost = (steps >= 0) & (steps < GAP * size[:, None])
+    lost = (steps >= 0) & (steps < size[:, None])
     return jnp.where(lost[:, :, None], 0.0, x)
 
 
@@ -126,6 +137,7 @@ class ListedWords(SpokenWords):
     """
 
     sampled: ClassVar[tuple[int, ...]] = ()
+    variation: ClassVar[Variation] = Variation()
 
     def split(self, name: str) -> Features:
         """The published split; to train, clips that vary."""
@@ -149,6 +161,7 @@ class ListedWords(SpokenWords):
             begins=jnp.asarray(np.cumsum(counts, dtype=np.int32) - counts),
             counts=jnp.asarray(counts),
             key=split_key(name),
+            variation=self.variation,
         )
 
     def _drawn(self, chosen: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
