@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from persistor.data import DATASETS
+
 CHROMIUM = shutil.which("chromium")
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
@@ -29,6 +31,15 @@ FOLDERS = [
     Path(os.environ.get("PERSISTOR_DATA", "")),
     Path(__file__).parents[2] / "shared" / "data",
 ]
+
+
+def use_real(name, monkeypatch):
+    """Point to the folder that has a data set; else the test is skipped, and says why."""
+    for folder in FOLDERS:
+        monkeypatch.setenv("PERSISTOR_DATA", str(folder))
+        if folder.is_dir() and DATASETS[name].found():
+            return
+    pytest.skip(f"{name} is not here: set PERSISTOR_DATA to a folder that has it")
 
 
 def real(*names):

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from on_this_machine import FOLDERS
+from on_this_machine import use_real
 
 from persistor import TASKS
 from persistor.data import DATASETS, READERS, cifar10, imdb, mnist, shakespeare, speech
@@ -22,16 +22,8 @@ SIZES = {
 
 @pytest.fixture
 def real(monkeypatch):
-    """Point to the folder that has a data set; else the test is skipped, and says why."""
-
-    def look(name):
-        for folder in FOLDERS:
-            monkeypatch.setenv("PERSISTOR_DATA", str(folder))
-            if folder.is_dir() and DATASETS[name].found():
-                return
-        pytest.skip(f"{name} is not here: set PERSISTOR_DATA to a folder that has it")
-
-    return look
+    """Call it with a data set that the test needs."""
+    return lambda name: use_real(name, monkeypatch)
 
 
 @pytest.mark.parametrize("name", sorted(DATASETS))

@@ -32,7 +32,8 @@ class Models:
         for c in cards:
             test = ", ".join(f"{name} {value:.4f}" for name, value in c.test.items())
             lengths = ", ".join(f"{int(n):,}: {value:.4f}" for n, value in c.lengths.items())
-            print(f"{c.name:12} {c.parameters:10,} {c.bytes / 1000:4.0f}  {test}; {lengths}")
+            tests = "; ".join(filter(None, (test, lengths)))
+            print(f"{c.name:12} {c.parameters:10,} {c.bytes / 1000:4.0f}  {tests}")
         for c in cards:
             print(f"\n{c.name}: {c.summary}\n  data     {c.data}\n  licence  {c.licence}")
             print(f"  made by  {c.command}")

@@ -1,8 +1,8 @@
 """Models that come with persistor, each a folder like that of a run.
 
 Beside the experiment, the weights and the result there is a card.json: what the model does, its
-number of parameters, the data and their licence, and its accuracy at some lengths, as
-`persistor evaluate NAME --lengths ...` measured it.
+number of parameters, the data and their licence, and, if its task has a length to choose, its
+accuracy at some lengths, as `persistor evaluate NAME --lengths ...` measured it.
 """
 
 from __future__ import annotations
