@@ -128,6 +128,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "still-varied": {**STILL, "scales": "inputs"},
     "still-long": {**STILL, "base": 10_000.0},
     "placed-slower": {**PLACED, "gate_rate": 0.02, "gate_sleep": 0.05},
+    # What annealed units need: which part of `robust` costs them what the norm first has?
+    "still-positions": {**STILL, "position_scale": 1.0},
+    "still-own": {**STILL, "position_scale": 1.0, "scales": "inputs", "thresholds": "inputs"},
+    "first-silent": {**FIRST, "empty": "zero", "norm_epsilon": 1.0, "loudness": 1.0},
+    "first-placed": {**FIRST, "places": 8.0},
+    "first-silent-placed": {
+        **FIRST,
+        "empty": "zero",
+        "norm_epsilon": 1.0,
+        "loudness": 1.0,
+        "places": 8.0,
+    },
 }
 
 

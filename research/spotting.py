@@ -96,7 +96,8 @@ def taught(teacher: Backbone) -> Task:
     return Lessons()
 
 
-NEVER = (200.0, 200.0)  # decibels: a noise that nobody hears
+NEVER = (200.0, 200.0)  # decibels below the loudest frame: a noise that nobody hears
+NEAR = (5.0, 50.0)
 STILL: dict[str, Any] = {"tempo": 0.0, "shift": 0.0, "loudness": 0.0, "noise": NEVER, "gap": 0.0}
 
 
@@ -111,9 +112,10 @@ class Trial:
 TRIALS: dict[str, Trial] = {
     "varied": Trial(varied),
     "not varied": Trial(lambda: varied(**STILL)),
-    "no tempo, no shift": Trial(lambda: varied(tempo=0.0, shift=0.0)),
     "no noise": Trial(lambda: varied(noise=NEVER)),
-    "no gap": Trial(lambda: varied(gap=0.0)),
+    "near noise": Trial(lambda: varied(noise=NEAR)),
+    "near noise, not moved": Trial(lambda: varied(noise=NEAR, tempo=0.0, shift=0.0)),
+    "near noise, no gap": Trial(lambda: varied(noise=NEAR, gap=0.0)),
     "one block": Trial(varied, (("blocks", 1), ("width", 28), ("state_size", 24))),
     "three blocks": Trial(varied, (("blocks", 3), ("width", 16))),
     "alpha-cmru": Trial(varied, (("cell", "alpha-cmru"), ("state_size", 18))),

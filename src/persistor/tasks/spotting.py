@@ -35,7 +35,7 @@ class Variation:
     tempo: float = 0.12  # faster or slower, as a logarithm
     shift: float = 12.0  # frames earlier or later
     loudness: float = 10.0  # decibels louder or softer
-    noise: tuple[float, float] = (5.0, 50.0)  # decibels below the loudest frame, from and to
+    noise: tuple[float, float] = (20.0, 65.0)  # decibels below the loudest frame, from and to
     gap: float = 12.0  # frames that are lost
 
 
