@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 
 .PHONY: demo test quick lint clean
 
@@ -20,6 +21,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(SCHEMA)github-workflows .github/workflows/*.yml
+	$(SCHEMA)github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA)citation-file-format CITATION.cff
 
 clean:
 	rm -rf $(VENV) build demo *.egg-info src/*.egg-info src/persistor/kernels/*.so

@@ -1,19 +1,53 @@
-"""The native kernels, compiled at installation where there is a C++ compiler.
+"""The native kernels, compiled where there is a C++ compiler when a wheel is made.
 
 Both are optional: without them everything runs on plain JAX, and `persistor doctor` says so. The
 same source is compiled twice: for any processor, and for those with AVX2 and FMA; which one runs is
-decided when it is loaded.
+decided when it is loaded. They are loaded with ctypes and know nothing of Python, so that one wheel
+serves every version of it: files and wheel are named for the platform alone.
 """
 
 import importlib.metadata
 import importlib.util
+import os
 import platform
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/persistor/kernels"
 FLAGS = ["-std=c++17", "-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
+
+
+class Build(build_ext):
+    """Files without the tag of a Python."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """`persistor/kernels/_portable.so`, also on macOS."""
+        return fullname.replace(".", "/") + ".so"
+
+
+class Wheel(bdist_wheel):
+    """One wheel for every Python 3."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """`py3-none-PLATFORM`, or `py3-none-any` where there was nothing to compile with."""
+        return "py3", "none", super().get_tag()[2]
+
+
+def addresses() -> dict[str, str]:
+    """Where the project lives: the host whose continuous integration makes this wheel, if any."""
+    host, repository = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    if not host or not repository:
+        return {}
+    home, (owner, name) = f"{host}/{repository}", repository.split("/")
+    return {
+        "Source": home,
+        "Documentation": f"https://{owner}.github.io/{name}/",
+        "Issues": f"{home}/issues",
+        "Changelog": f"{home}/blob/main/CHANGELOG.md",
+    }
 
 
 def include_dir() -> str | None:
@@ -41,4 +75,8 @@ variants = [kernel("_portable")]
 if platform.machine().lower() in ("x86_64", "amd64"):
     variants.append(kernel("_avx2", "-mavx2", "-mfma"))
 
-setup(ext_modules=variants if include_dir() else [])
+setup(
+    project_urls=addresses(),
+    ext_modules=variants if include_dir() else [],
+    cmdclass={"build_ext": Build, "bdist_wheel": Wheel},
+)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from persistor.training import load as load
     from persistor.training import train as train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The same names at run time, by the module that each is imported from when it is first used.
 _HOMES = {

@@ -14,7 +14,6 @@ import platform
 import warnings
 import zlib
 from collections.abc import Iterable
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import platformdirs
@@ -54,7 +53,7 @@ def made_for(kernels: Path) -> str:
     """A word for the kernels in a folder and for this processor."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(kernels.iterdir()):
-        if path.name.endswith(tuple(EXTENSION_SUFFIXES)):
+        if path.suffix == ".so":
             digest.update(path.name.encode() + path.read_bytes())
     digest.update(_abilities().encode())
     return digest.hexdigest()

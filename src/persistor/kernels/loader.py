@@ -6,7 +6,6 @@ import ctypes
 import functools
 import os
 from dataclasses import dataclass
-from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import version
 from pathlib import Path
 
@@ -101,6 +100,6 @@ def refusal(*arrays: Array) -> str | None:
 
 
 def _compiled(folder: Path, variant: str) -> Path | None:
-    """The compiled file of a variant."""
-    paths = (folder / f"{variant}{suffix}" for suffix in EXTENSION_SUFFIXES)
-    return next((path for path in paths if path.exists()), None)
+    """The compiled file of a variant; it serves every Python."""
+    path = folder / f"{variant}.so"
+    return path if path.exists() else None
