@@ -22,8 +22,13 @@ from on_this_machine import in_browser, opened
 from persistor import BMRU, CMRU, LRU, MinGRU
 from persistor._tools.progress import Watcher
 from persistor.experiment import TrainingSpec
+from persistor.paper.claims import CLAIMS, grouped
+from persistor.paper.tables import tables
 from persistor.report import demo
 from persistor.report.page import page
+from persistor.reproduction.comparison import compare_both, overall
+from persistor.reproduction.outcomes import find_outcomes
+from persistor.reproduction.standing import KINDS, in_words, standing
 
 RESULTS = Path(__file__).parents[1] / "results"
 INPUTS = np.sin(np.arange(60) * 0.7).astype(np.float32) * 2
@@ -48,6 +53,11 @@ class Balanced(HTMLParser):
 
 
 @pytest.fixture(scope="module")
+def outcomes():
+    return find_outcomes(RESULTS)[0]
+
+
+@pytest.fixture(scope="module")
 def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(page(RESULTS))
@@ -60,16 +70,18 @@ def test_the_page_is_whole_and_alone(written):
     reader.feed(text)
     assert reader.open == []
     assert len(set(reader.ids)) == len(reader.ids)
-    assert {"playground", "tables", "learning", "plot-parity"} <= set(reader.ids)
-    assert not re.search(r"""(?:src|href)=["']?(?!["']?data:)|@import|url\(|fetch\(""", text)
+    assert {"playground", "tables", "learning", "map", "parity", "parity-0"} <= set(reader.ids)
+    assert not re.search(r"""(?:src|href)=["']?(?!["']?(?:data:|#))|@import|url\(|fetch\(""", text)
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert [t["table"] for t in data["tables"]][:2] == ["parity", "copy-first-discrete"]
     for curve in data["curves"]:
-        assert len(curve["steps"]) == len(curve["values"]) <= 202
+        assert len(curve["steps"]) == len(curve["values"]) <= 101
 
 
 def test_a_page_of_no_runs_says_so(tmp_path):
-    assert "No run here belongs to a table" in page(tmp_path)
+    text = page(tmp_path)
+    assert "0 of 16 entries at full budget" in text
+    assert "No run here has its weights" in text
 
 
 def library(name):
@@ -98,15 +110,104 @@ def library(name):
     return np.array(states)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def evaluated(script):
+    """What an expression over the playground's script is in JavaScript."""
+    code = (files("persistor.report") / "playground.js").read_text()
+    code += f"console.log(JSON.stringify({script}))"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+in_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+
+@in_node
 @pytest.mark.parametrize("name", ["BMRU", "CMRU", "LRU", "minGRU"])
 def test_the_playground_computes_what_the_library_does(name):
-    code = (files("persistor.report") / "playground.js").read_text() + (
-        f"console.log(JSON.stringify(persistor.unroll({json.dumps(name)}, {json.dumps(INPUTS.tolist())}, "
-        f"{json.dumps(SETTINGS)})))"
+    states = evaluated(f"persistor.unroll({json.dumps([name, INPUTS.tolist(), SETTINGS])[1:-1]})")
+    np.testing.assert_allclose(states, library(name), rtol=1e-5, atol=1e-6)
+
+
+@in_node
+def test_an_address_says_all_of_the_playground_and_nothing_wrong_gets_in():
+    """Presets and moves by hand return from their address; what is foreign is as at the start."""
+    returned = evaluated("""(() => {
+      const { toAddress, fromAddress, PRESETS } = persistor, start = fromAddress("");
+      const hand = { ...start, preset: "", inputs: [0, 0, 1.5, -0.35, -0.35], epsilon: -0.5 };
+      const preset = { ...start, preset: "noise", inputs: PRESETS.noise.inputs, decay: 0.7 };
+      return { start, hand, preset, heard: [hand, preset].map((v) => fromAddress(toAddress(v))),
+        addresses: [toAddress(start), toAddress(hand)],
+        foreign: ["#tables", "#playground&input=zzz&epsilon=9", "#playground&input=1x9e9&scale=",
+          "#playground&input=toString"].map(fromAddress),
+        far: fromAddress("#playground&input=50x999_-50x999") };
+    })()""")
+    assert returned["heard"] == [returned["hand"], returned["preset"]]
+    assert returned["addresses"] == [
+        "#playground&input=events",
+        "#playground&input=0x2_1.5_-0.35x2&epsilon=-0.5",
+    ]
+    assert all(values == returned["start"] for values in returned["foreign"])
+    assert set(returned["far"]["inputs"]) == {-2}
+    assert len(returned["far"]["inputs"]) == 400
+
+
+@in_node
+def test_presets_show_what_they_are_for():
+    """Noise stays below the threshold but for three events; a silence is kept, or forgotten."""
+    shown = evaluated("""Object.fromEntries(
+      Object.entries(persistor.PRESETS).map(([name, { inputs }]) => [name, { inputs,
+        ...Object.fromEntries(Object.keys(persistor.CELLS).map((cell) =>
+          [cell, persistor.unroll(cell, inputs, persistor.fromAddress(""))])) }]))""")
+    assert len(set(shown["noise"]["inputs"])) > 30
+    assert shown["noise"]["BMRU"][10:30] == [1] * 20
+    assert shown["silence"]["BMRU"][-1] == 1
+    assert abs(shown["silence"]["LRU"][-1]) < 1e-6 > abs(shown["silence"]["minGRU"][-1])
+    # the loop: two states at one input
+    at_zero = {
+        h for x, h in zip(shown["loop"]["inputs"], shown["loop"]["BMRU"], strict=True) if x == 0
+    }
+    assert {-1, 1} <= at_zero
+
+
+def test_every_entry_of_the_paper_is_on_the_map(written, outcomes):
+    """Each once, with a row of numbers to open; and the bars count what `overall` counts."""
+    text = written.read_text()
+    entries = sum(len(table.rows) for table in tables().values())
+    cells = re.findall(r'data-row="([^"]+)" aria-label="([^"]+)"', text)
+    assert len(cells) == len({row for row, _ in cells}) == entries
+    assert all(f'<tr id="{row}"' in text for row, _ in cells)
+    said = dict(cells)
+    assert re.search(
+        r"parity, cmru eps -1: .*our reading 100.00 .*full budget\): inside", said["parity-0"]
     )
-    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
-    np.testing.assert_allclose(json.loads(done.stdout), library(name), rtol=1e-5, atol=1e-6)
+    assert re.search(r"robust 100.00 .*4.3% of the steps\): inside", said["parity-0"])
+    compared = [compare_both(table, outcomes) for table in tables().values()]
+    counts = standing(compared)
+    assert {c.total() for c in counts.values()} == {382}
+    for verdict, count in counts["either"].items():
+        assert f"{count} {KINDS[verdict]}" in text
+    sentences = " ".join(
+        overall([compare_both(t, find_outcomes(RESULTS)[0]) for t in tables().values()])
+    )
+    assert (
+        f"one or the other, {in_words(counts['either']).partition(' ')[0]} are measured"
+        in sentences
+    )
+
+
+def test_a_reduced_run_is_never_filled(outcomes):
+    """Runs at a share of the budget count as reduced, whatever they reached."""
+    reduced = [outcome for outcome in outcomes if outcome.experiment.reduced]
+    counts = standing(compare_both(table, reduced) for table in tables().values())
+    assert set(counts["either"]) == {"reduced", "open"}
+
+
+def test_claims_are_those_of_the_docs_and_share_no_table():
+    page = (RESULTS.parent / "docs" / "explanation" / "claims.md").read_text()
+    names = [name for group in grouped(list(tables())).values() for name in group]
+    assert sorted(names) == sorted(tables())
+    for claim in CLAIMS:
+        assert f"| {claim.text} |" in page
 
 
 @pytest.mark.slow

@@ -83,6 +83,10 @@ function watchStates() {
       .map(([name, value, updated]) => `${name} ${value}${updated === "yes" ? " updated" : ""}`).join(", "));
   }
 
+  offer(field("inside-files"), "states", "the states of this example", {
+    picture: () => drawn.picture,
+    rows: () => [["step", ...list.map(({ name }) => name)], ...xs.map((step, i) => [step, ...list.map((l) => l.values[i])])],
+  });
   choose.run.addEventListener("change", chooseRun);
   choose.example.addEventListener("change", start);
   choose.block.addEventListener("change", draw);
