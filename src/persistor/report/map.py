@@ -61,9 +61,9 @@ def grid(comparison: Comparison) -> str:
         for name, line in lines.items()
     )
     return (
+        f'<figure><figcaption><a href="#{table.name}">{table.name}</a></figcaption>'
         f'<table class="map" role="grid" aria-label="{html.escape(table.title)}">'
-        f'<caption><a href="#{table.name}">{table.name}</a></caption>'
-        f"<thead>{head}</thead><tbody>{body}</tbody></table>"
+        f"<thead>{head}</thead><tbody>{body}</tbody></table></figure>"
     )
 
 
