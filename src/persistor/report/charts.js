@@ -9,7 +9,7 @@ function titled(made, text) {
 }
 
 // A number with few digits, short enough to stand beside an axis.
-const brief = (v) => (v && Math.abs(v) < 0.001 ? v.toExponential(1) : v.toPrecision(3));
+const brief = (v, digits = 3) => (v && Math.abs(v) < 0.001 ? v.toExponential(1) : v.toPrecision(digits));
 
 // A line for each series over a common axis. A series is { name, values, steps, look: number of its look }.
 const LOOKS = 6;

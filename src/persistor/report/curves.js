@@ -1,7 +1,7 @@
 // Learning curves: choose runs to compare; every metric has a picture of its own.
 function compareCurves(place) {
   const MOST = LOOKS, LISTED = 60;
-  const chosen = new Map(); // run -> its look
+  const chosen = new Map(), boxes = new Map(); // run -> its look, its box in the list
   const search = node("input", { type: "search", placeholder: "for example parity robust" });
   const list = node("ul", { class: "runs" }), more = node("p", { role: "status" });
   const pictures = node("div", {}), values = node("tbody", {});
@@ -23,22 +23,31 @@ function compareCurves(place) {
 
   function fill() {
     const runs = found();
+    boxes.clear();
     list.replaceChildren(...runs.slice(0, LISTED).map(([curve, i]) => {
       const box = node("input", { type: "checkbox" });
-      box.checked = chosen.has(i);
-      box.disabled = !box.checked && chosen.size === MOST;
+      boxes.set(i, box);
       box.addEventListener("change", () => choose(i, box.checked));
       return node("li", {}, node("label", { title: curve.run }, box, ` ${curve.label} `, node("small", {},
         `${curve.steps[curve.steps.length - 1].toLocaleString("en")} steps`)));
     }));
     more.textContent = `${runs.length} of ${data.curves.length} runs` +
       (runs.length > LISTED ? `; the first ${LISTED} are listed, so say more of the name.` : ".");
+    mark();
+  }
+
+  // The list as it is, so that the keyboard stays where it was.
+  function mark() {
+    for (const [i, box] of boxes) {
+      box.checked = chosen.has(i);
+      box.disabled = !box.checked && chosen.size === MOST;
+    }
   }
 
   function choose(i, wanted) {
     const free = Array.from({ length: MOST }, (_, look) => look).find((look) => ![...chosen.values()].includes(look));
     if (wanted) chosen.set(i, free); else chosen.delete(i);
-    fill();
+    mark();
     draw();
   }
 
@@ -80,7 +89,7 @@ function compareCurves(place) {
       const leave = node("button", { type: "button", "aria-label": `Leave out ${label}` }, "leave out");
       leave.addEventListener("click", () => choose(i, false));
       return node("tr", {}, node("td", {}, key(look)), node("th", { scope: "row", title: run }, label),
-        ...[metric, seen < 0 ? "" : brief(line[seen]), brief(best), brief(test)].map((text) => node("td", {}, text)),
+        ...[metric, seen < 0 ? "" : brief(line[seen], 4), brief(best, 4), brief(test, 4)].map((text) => node("td", {}, text)),
         node("td", {}, leave));
     }));
   }

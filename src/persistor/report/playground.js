@@ -166,7 +166,8 @@ const persistor = (() => {
 .pg-controls label { display: block; } .pg-controls input { display: block; width: 100%; margin: .2rem 0; }
 .pg-buttons { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; margin: .8rem 0; }
 .playground button, .playground select { font: inherit; padding: .25rem .8rem; max-width: 100%; }
-.playground [role=status] { margin: .4rem 0; font-variant-numeric: tabular-nums; }`;
+.playground [role=status] { margin: .4rem 0; font-variant-numeric: tabular-nums; }
+@media print { .pg-controls, .pg-buttons { display: none; } }`;
 
   // Mount the playground. With `play` it plays its input at once, unless the person wants no motion.
   function playground(element, { play: atOnce = false } = {}) {
