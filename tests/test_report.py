@@ -1,13 +1,15 @@
 """The report page: whole, without network, and its playground computes what the library does.
 
-And the pieces of the demo, on untrained runs; the whole of it is `make demo`.
+And the demo, on runs that are hardly trained; the whole of it is `make demo`.
 """
 
 import dataclasses
+import html
 import json
 import re
 import shutil
 import subprocess
+import webbrowser
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -17,10 +19,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from many_runs import archive_of
 from on_this_machine import in_browser, opened
 
 from persistor import BMRU, CMRU, LRU, MinGRU
-from persistor._tools.progress import Watcher
+from persistor.cli import parse
+from persistor.cli.shared import open_in_browser
 from persistor.experiment import TrainingSpec
 from persistor.paper.claims import CLAIMS, grouped
 from persistor.paper.tables import tables
@@ -118,7 +122,9 @@ def evaluated(script):
     return json.loads(done.stdout)
 
 
-in_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+in_node = pytest.mark.skipif(
+    shutil.which("node") is None, reason="node is not installed: apt-get install nodejs"
+)
 
 
 @in_node
@@ -226,21 +232,99 @@ def as_users_have_it():
         yield
 
 
-def test_the_demo_trains_compares_and_draws(tmp_path):
-    short = TrainingSpec(steps=2, batch=4, valid_batches=1)
-    small = [
-        (
-            name,
-            dataclasses.replace(
-                e, training=short, model=dataclasses.replace(e.model, width=8, encoding=8)
-            ),
-            published,
-        )
-        for name, e, published in demo.experiments()
-    ]
-    said = []
-    rows = demo.run_demo(tmp_path, Watcher, said.append, small)
-    assert len(rows) == len(said) == 6
-    assert "100.00% [100.00%; 100.00%]" in said[0]
-    for name in demo.PICTURES:
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+def small(planned):
+    """The same runs, hardly trained."""
+    experiment = dataclasses.replace(
+        planned.experiment,
+        training=TrainingSpec(steps=2, batch=4, valid_batches=1),
+        model=dataclasses.replace(planned.experiment.model, width=8, encoding=8),
+    )
+    return dataclasses.replace(planned, experiment=experiment)
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """The demo of a model of parity and one of copy-first, and its page."""
+    folder = tmp_path_factory.mktemp("demo")
+    planned = [small(demo.experiments()[i]) for i in (0, 4)]
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        assert demo.train_all(folder / "runs", planned) == {}
+        rows = demo.finished(folder / "runs", planned)
+        demo.demo_page(rows, folder / demo.PAGE)
+    return rows, folder / demo.PAGE
+
+
+def test_the_demo_trains_and_shows_what_it_trained(shown, monkeypatch):
+    rows, page = shown
+    text = page.read_text()
+    assert len(rows) == 2
+    assert str(rows[0]).endswith("100.00% [100.00%; 100.00%]  2 of 35,000 steps")
+    assert all(f"{row.ours:.2%}</td>" in text for row in rows)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    for line, row in zip(data["lengths"], rows, strict=False):
+        counts = np.histogram(lengths_of(row.run), demo.LENGTH_BINS)[0]
+        np.testing.assert_allclose(np.average(line["values"], weights=counts), row.ours, atol=1e-6)
+    assert [len(run["examples"][0]["inputs"][0]) for run in data["states"]] == [60]
+    (ramp,) = data["ramps"]
+    assert len(ramp["states"]) == len(ramp["updates"]) == 4
+    for states, marks in zip(ramp["states"], ramp["updates"], strict=True):
+        moved = np.flatnonzero(np.diff(states, prepend=0))
+        assert {marks[step] for step in moved} <= {"1"}
+    for command, _ in demo.next_commands(rows):
+        assert command in html.unescape(text)
+        parse(command.split()[1:])
+    # once all is trained, nothing is trained again
+    monkeypatch.setattr(demo, "sweep", None)
+    assert demo.train_all(page.parent / "runs", [row.planned for row in rows]) == {}
+
+
+def lengths_of(run):
+    split = run.experiment.task.split("test")
+    return np.asarray(split.at(jnp.arange(split.size, dtype=jnp.int32)).lengths)
+
+
+@pytest.mark.slow
+@in_browser
+def test_the_demos_page_opens_in_a_browser_without_errors(shown, tmp_path):
+    document = opened(shown[1], tmp_path)
+    assert 'data-ready="BMRU 1.000, CMRU 2.000' in document
+    assert document.count('aria-label="Save ') >= 6
+
+
+@pytest.mark.parametrize(
+    ("display", "browser", "opens"),
+    [
+        ({"DISPLAY": ":0"}, webbrowser.BackgroundBrowser("x"), True),
+        ({"DISPLAY": ":0"}, webbrowser.GenericBrowser("lynx"), False),
+        ({"DISPLAY": ":0", "CI": "true"}, webbrowser.BackgroundBrowser("x"), False),
+        ({}, webbrowser.BackgroundBrowser("x"), False),
+    ],
+)
+def test_a_page_opens_only_where_somebody_sees_it(display, browser, opens, monkeypatch, tmp_path):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in display.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(webbrowser, "get", lambda: browser)
+    asked = []
+    browser.open = lambda url: asked.append(url) is None
+    assert open_in_browser(tmp_path / "page.html") == opens
+    assert asked == [(tmp_path / "page.html").as_uri()] * opens
+
+
+@pytest.mark.slow
+@in_browser
+def test_a_page_of_500_runs_opens_at_once(tmp_path):
+    """Its load takes well below a second on two idle cores; the limit leaves room for busy ones."""
+    archive_of(tmp_path / "runs", 500)
+    text = page(tmp_path / "runs")
+    timed = """<script>addEventListener("load", () => {
+      document.documentElement.dataset.took = performance.now();
+    });</script></body>"""
+    path = tmp_path / "many.html"
+    path.write_text(text.replace("</body>", timed))
+    document = opened(path, tmp_path / "browser")
+    assert "500 of 500 runs" in document
+    assert float(re.search(r'data-took="([^"]+)"', document)[1]) < 2000

@@ -11,14 +11,15 @@ function titled(made, text) {
 // A number with few digits, short enough to stand beside an axis.
 const brief = (v, digits = 3) => (v && Math.abs(v) < 0.001 ? v.toExponential(1) : v.toPrecision(digits));
 
-// A line for each series over a common axis. A series is { name, values, steps, look: number of its look }.
+// A line for each series over a common axis. A series is { name, values, steps, look: number of its look };
+// `limits` are numbers that the vertical axis holds anyway.
 const LOOKS = 6;
-function drawLines(box, series, label) {
+function drawLines(box, series, label, limits = [Infinity, -Infinity]) {
   const width = fitting(box), height = 300, bottom = 28, left = 64;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   const steps = series.flatMap((s) => [s.steps[0], s.steps[s.steps.length - 1]]);
   const from = Math.min(...steps), to = Math.max(...steps);
-  let low = Infinity, high = -Infinity;
+  let [low, high] = limits;
   for (const { values } of series) for (const v of values) { low = Math.min(low, v); high = Math.max(high, v); }
   if (low === high) { low -= 1; high += 1; }
   const x = (v) => left + ((v - from) / (to - from || 1)) * (width - left - 8);

@@ -114,8 +114,10 @@ const persistor = (() => {
 
   // Lanes over a common axis, each on its own scale, and below it a bar over every stretch of updates.
   // A lane is { name, kind, values, updates: "0110..." or nothing, lines: values to mark across it }.
-  const LEFT = 64, LANE = 56;
-  function lanes(box, xs, list, label, right = 8) {
+  // With `loops` each lane but the first has its values over those of the first at its right.
+  const LEFT = 64, LANE = 56, LOOP = 68;
+  function lanes(box, xs, list, label, loops = false) {
+    const right = loops ? LOOP + 16 : 8;
     const width = fitting(box), height = list.length * LANE + 20;
     const from = xs[0], to = xs[xs.length - 1];
     const x = (v) => LEFT + ((v - from) / (to - from || 1)) * (width - LEFT - right);
@@ -145,8 +147,27 @@ const persistor = (() => {
     });
     say(LEFT, height - 6, String(from), "faint");
     say(width - right, height - 6, String(to), "faint");
+    if (loops) drawLoops(picture, width, list, scales);
     box.replaceChildren(picture);
-    return { picture, x, width, height, scales };
+    return { picture, x, height };
+  }
+
+  // Values over those of the first lane, where hysteresis is a loop, and a dot at the last.
+  function drawLoops(picture, width, [{ values: input, lines = [] }, ...others], scales) {
+    const most = Math.max(...[...input, ...lines].map(Math.abs)) || 1, middle = width - LOOP / 2 - 4;
+    const x = (v) => middle + (v / most) * (LOOP / 2 - 4);
+    for (const [line, text] of ["state", "over input"].entries()) {
+      picture.append(svg("text", { x: middle, y: 40 + 14 * line, "text-anchor": "middle", class: "faint" }, text));
+    }
+    others.forEach(({ kind, values }, number) => {
+      const y = scales[number + 1], top = (number + 1) * LANE + 2;
+      const point = (i, h) => `${x(input[i]).toFixed(1)},${y(h).toFixed(1)}`;
+      const points = values.flatMap((h, i) => [point(i, values[i - 1] ?? h), point(i, h)]);
+      const [cx, cy] = points[points.length - 1].split(",");
+      picture.append(svg("rect", { x: middle - LOOP / 2, y: top, width: LOOP, height: 42, class: "edge" }),
+        svg("polyline", { points: points.join(" "), class: `line loop ${kind}` }),
+        svg("circle", { cx, cy, r: 3, class: "now" }));
+    });
   }
 
   const STYLE = `
@@ -221,9 +242,8 @@ const persistor = (() => {
       const list = [{ name: "input", kind: "given", values: inputs, lines: [-values.threshold, values.threshold] },
         ...states.map(([name, line]) => ({ name, kind: kind(name), values: line,
           updates: PERSISTENT.includes(name) ? marks : "" }))];
-      const drawn = lanes(box, xs, list, "the input and the states of the four cells over the steps, and " +
-        "each state against the input; the line below has the last values", 84);
-      loops(drawn, inputs, states.map(([name, line]) => [kind(name), line]));
+      lanes(box, xs, list, "the input and the states of the four cells over the steps, and " +
+        "each state against the input; the line below has the last values", true);
       for (const [name, { range, out }] of Object.entries(sliders)) {
         range.value = values[name];
         out.textContent = values[name].toFixed(2);
@@ -234,23 +254,6 @@ const persistor = (() => {
       if (timer === null) {
         status.textContent = states.map(([name, line]) => `${name} ${line[line.length - 1].toFixed(3)}`).join(", ");
       }
-    }
-
-    // Beside the lane of each cell: its state against the input, where hysteresis is a loop.
-    function loops({ picture, width, scales }, inputs, states) {
-      const most = Math.max(...inputs.map(Math.abs), values.threshold) || 1;
-      const x = (v) => width - 38 + (v / most) * 30;
-      picture.append(svg("text", { x: width - 38, y: 40, "text-anchor": "middle", class: "faint" }, "state"),
-        svg("text", { x: width - 38, y: 54, "text-anchor": "middle", class: "faint" }, "over input"));
-      states.forEach(([kind, line], number) => {
-        const y = scales[number + 1], top = (number + 1) * LANE + 2;
-        const point = (i, h) => `${x(inputs[i]).toFixed(1)},${y(h).toFixed(1)}`;
-        const points = line.flatMap((h, i) => [point(i, line[i - 1] ?? h), point(i, h)]);
-        const [cx, cy] = points[points.length - 1].split(",");
-        picture.append(svg("rect", { x: width - 72, y: top, width: 68, height: 42, class: "edge" }),
-          svg("polyline", { points: points.join(" "), class: `line loop ${kind}` }),
-          svg("circle", { cx, cy, r: 3, class: "now" }));
-      });
     }
 
     function feed(x, times) {
