@@ -1,4 +1,5 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Two commands do everything on a fresh machine: `make demo` (installs, then about a minute) and
+# `make test`.
 # They need Python 3.11 or newer with pip, and use a virtual environment of their own, .venv.
 
 PYTHON ?= python3

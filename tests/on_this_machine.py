@@ -10,12 +10,16 @@ import pytest
 from persistor.data import DATASETS
 
 CHROMIUM = shutil.which("chromium")
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+in_browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="chromium is not installed: apt-get install chromium"
+)
 
 
 def opened(page, folder):
     """The document that a page becomes once its scripts ran, without a word on the console."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
+    options += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    options += ["--disable-sync", "--disable-quic"]
     done = subprocess.run(
         [CHROMIUM, *options, "--enable-logging=stderr", "--dump-dom", page.as_uri()],
         capture_output=True,

@@ -6,12 +6,12 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from persistor._tools.errors import PersistorError, unknown
-from persistor.cli.shared import Json, Runs
+from persistor.cli.shared import Json, Runs, StopOnSignal, open_in_browser
 
 
 @dataclass(frozen=True)
@@ -76,37 +76,76 @@ class List:
 
 @dataclass(frozen=True)
 class Demo:
-    """See in a few minutes what persistent memory can do and fading memory cannot.
+    """See in about a minute what persistent memory can do and fading memory cannot.
 
-    The demo trains CMRU, LRU and minGRU on parity, and alphaCMRU and minGRU on copy-first. It
-    prints the test accuracies beside the paper's, and draws two pictures: accuracy against length,
-    and a state trajectory.
+    The demo trains CMRU, LRU and minGRU on parity, and alphaCMRU and LRU on copy-first, for a small
+    share of the paper's steps. It prints the test accuracies beside the paper's, and opens a page
+    with accuracy by length, the states inside the models, and a playground. If it is stopped,
+    the same command continues.
     """
 
-    folder: Annotated[Path, arg(help="Folder for the runs and the pictures.")] = Path("demo")
+    folder: Annotated[Path, arg(help="Folder for the runs and the page.")] = Path("demo")
+    open: Annotated[
+        bool, arg(help="Open the page in a browser at the end, if there is a display.")
+    ] = True
     json: Json = False
 
     def run(self) -> int:
-        """Train, print, draw."""
-        from persistor._tools.files import writing
-        from persistor._tools.progress import Watcher
+        """Train, print, write the page, open it."""
         from persistor.report import demo
 
-        with writing(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
         say = (lambda text: None) if self.json else (lambda text: print(text, flush=True))
-        say(
-            f"Parity with one unit: {demo.PARITY_STEPS:,} steps, "
-            "one seed; the paper: full budget, mean [min; max] of five seeds."
-        )
-        say(f"{'test accuracy':34} {'ours':>8}   paper")
-        rows = demo.run_demo(self.folder, Watcher, say)
-        pictures = [str(self.folder / name) for name in demo.PICTURES]
+        planned, runs = demo.experiments(), self.folder / "runs"
+        say("Six small models, one seed. The paper: full budget, mean [min; max] of five seeds.")
+        failures, stopped = self._train(planned, runs)
+        rows = demo.finished(runs, planned)
+        say(f"{'test accuracy':34} {'ours':>8}   {'paper':26}  our budget")
+        for row in rows:
+            say(str(row))
+        for name, reason in failures.items():
+            print(f"failed: {name}: {reason}", file=sys.stderr)
+        if stopped is not None:
+            print("stopped; run the same command again to continue", file=sys.stderr)
+            return stopped
+        if failures:
+            return 1
+        page = (self.folder / demo.PAGE).resolve()
+        demo.demo_page(rows, page)
+        commands = demo.next_commands(rows)
         if self.json:
-            results = [{"what": r.what, "accuracy": r.ours, "paper": r.paper} for r in rows]
-            print(json.dumps({"rows": results, "pictures": pictures}))
-        say("pictures: " + ", ".join(pictures))
+            results = [
+                {"what": r.planned.what, "accuracy": r.ours, "paper": r.planned.paper} for r in rows
+            ]
+            print(
+                json.dumps({"rows": results, "page": str(page), "next": [c for c, _ in commands]})
+            )
+            return 0
+        say("next:")
+        for command, why in commands:
+            say(f"  {command:64}  {why}")
+        opened = self.open and open_in_browser(page)
+        say(f"{'opened' if opened else 'open in a browser:'} {page.as_uri()}")
         return 0
+
+    def _train(self, planned: Any, runs: Path) -> tuple[dict[str, str], int | None]:
+        """Train what is missing: why runs failed, by run, and the exit status if stopped."""
+        from persistor._tools.progress import SweepWatcher
+        from persistor.report.demo import train_all
+
+        steps = {p.experiment.name: p.experiment.training for p in planned}
+        weights = {name: float(spec.steps) for name, spec in steps.items()}
+        with StopOnSignal() as stop, SweepWatcher(weights) as watcher:
+
+            def hear(news: Any) -> None:
+                name = news.experiment.name
+                if news.outcome is None:
+                    spec = steps[name]
+                    watcher.step(name, news.step, spec.steps, spec.evaluate_every)
+                else:
+                    watcher.end(name, news.outcome)
+
+            failures = train_all(runs, planned, hear, stop.asked)
+        return failures, stop.status if stop.asked() else None
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,20 @@ def bring_data(name: str | None) -> None:
         READERS[name](DATASETS[name], count)
 
 
+def open_in_browser(page: Path) -> bool:
+    """Open a page if somebody sits in front of a display; never in a terminal, and never wait."""
+    display = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if not display or os.environ.get("CI") or not sys.stdout.isatty():
+        return False
+    import webbrowser
+
+    with contextlib.suppress(webbrowser.Error):
+        browser = webbrowser.get()
+        if type(browser) is not webbrowser.GenericBrowser:  # one in the terminal, such as lynx
+            return browser.open(page.as_uri())
+    return False
+
+
 def picture_of(run_folder: Path, name: str) -> Path:
     """Where a picture of a run goes: into its folder; of a shipped model, here."""
     from persistor.model.shipped import FOLDER

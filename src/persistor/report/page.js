@@ -1,136 +1,15 @@
-const data = JSON.parse(document.getElementById("data").textContent);
-const COLOURS = { BMRU: "--c2", CMRU: "--c1", LRU: "--c3", minGRU: "--c4" };
+// The playground, and what happens when the page is resized or printed.
+const played = persistor.playground(field("playground-here"));
+offer(field("playground-files"), "playground", "the playground", played);
+addEventListener("resize", () => drawTables());
 
-function svg(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function titled(node, text) {
-  node.append(svg("title", {}, text));
-  return node;
-}
-
-// The width to draw at: text keeps its size on a narrow screen.
-const fitting = (box) => Math.min(720, Math.max(300, box.clientWidth));
-
-// Every entry of a table: the paper's range as a bar with its mean, a dot for each of our seeds.
-function drawTable(box, table) {
-  const entries = table.entries.filter((e) => e.values.length);
-  if (!entries.length) return;
-  const numbers = entries.flatMap((e) => [...e.values, ...(e.paper ? Object.values(e.paper) : [])]);
-  const least = Math.min(...numbers), most = Math.max(...numbers);
-  const pad = (most - least || 1) * 0.05;
-  const low = least - pad, high = most + pad;
-  const width = fitting(box), left = 190, line = 24, height = entries.length * line + 30;
-  const at = (v) => left + ((v - low) / (high - low)) * (width - left - 16);
-  const shown = (v) => (v * table.scale).toFixed(table.places);
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": `${table.title}: the paper's ranges and our seeds; the table has the numbers` });
-  entries.forEach((entry, i) => {
-    const y = i * line + 16;
-    picture.append(svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, entry.row));
-    if (entry.paper) {
-      const { mean, low: from, high: to } = entry.paper;
-      picture.append(titled(svg("rect", { x: at(from), y: y - 6, height: 12, rx: 3,
-        width: Math.max(2, at(to) - at(from)), class: "range" }),
-        `paper ${shown(mean)} [${shown(from)}; ${shown(to)}]`));
-      picture.append(svg("line", { x1: at(mean), x2: at(mean), y1: y - 8, y2: y + 8, class: "mean" }));
-    }
-    entry.values.forEach((v) => picture.append(titled(svg("circle", { cx: at(v), cy: y, r: 5,
-      class: entry.budget === 1 ? "ours" : "ours reduced" }),
-      `ours ${shown(v)}` + (entry.budget === 1 ? "" : ` (${(100 * entry.budget).toPrecision(2)}% of the steps)`))));
-  });
-  [...new Set([least, most])].forEach((v, i) => picture.append(svg("text", { x: at(v), y: height - 4,
-    "text-anchor": i ? "end" : "start", class: "faint" }, shown(v))));
-  box.replaceChildren(picture);
-}
-
-// An empty picture, and where a number of the common axis lies in it.
-const LEFT = 56;
-function frame(box, xs, height, label) {
-  const width = fitting(box), from = xs[0], to = xs[xs.length - 1];
-  const x = (v) => LEFT + ((v - from) / (to - from || 1)) * (width - LEFT - 8);
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  box.replaceChildren(picture);
-  return { picture, x, width };
-}
-
-// Lines over a common axis; `series` is [label, colour, values].
-function drawLines(box, xs, series, label) {
-  const height = 260, bottom = 28;
-  const { picture, x, width } = frame(box, xs, height, label);
-  const all = series.flatMap(([, , values]) => values);
-  let low = Math.min(...all), high = Math.max(...all);
-  if (low === high) { low -= 1; high += 1; }
-  const y = (v) => 8 + ((high - v) / (high - low)) * (height - 8 - bottom);
-  for (const v of [low, (low + high) / 2, high]) {
-    picture.append(svg("line", { x1: LEFT, x2: width - 8, y1: y(v), y2: y(v), class: "grid" }));
-    picture.append(svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end", class: "faint" },
-      v.toPrecision(3)));
-  }
-  for (const [name, colour, values] of series) {
-    const points = values.map((v, i) => `${x(xs[i]).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
-    picture.append(titled(svg("polyline", { points, class: "line", style: `stroke:var(${colour})` }), name));
-  }
-  picture.append(svg("text", { x: LEFT, y: height - 8, class: "faint" }, String(xs[0])));
-  picture.append(svg("text", { x: width - 8, y: height - 8, "text-anchor": "end", class: "faint" },
-    String(xs[xs.length - 1])));
-}
-
-function drawTables() {
-  for (const table of data.tables) drawTable(document.getElementById(`plot-${table.table}`), table);
-}
-drawTables();
-
-const choice = document.getElementById("curve");
-function showCurve() {
-  const curve = data.curves[choice.value];
-  if (!curve) return;
-  const label = `${curve.metric} in validation over steps, ${curve.run}`;
-  drawLines(document.getElementById("curves"), curve.steps, [[curve.metric, "--c1", curve.values]], label);
-}
-choice.addEventListener("change", showCurve);
-showCurve();
-
-// The playground: an input for every step, and the states that the cells come to.
-const STEPS = 120;
-let inputs = [];
-const field = (name) => document.getElementById(name);
-const number = (name) => Number(field(name).value);
-
-function play() {
-  for (const name of ["input", "epsilon", "threshold", "scale", "decay"]) {
-    field(`${name}-value`).textContent = number(name).toFixed(2);
-  }
-  const p = { epsilon: number("epsilon"), threshold: number("threshold"), scale: number("scale"),
-    decay: number("decay") };
-  const series = Object.keys(CELLS).map((name) => [name, COLOURS[name], unroll(name, inputs, p)]);
-  const xs = inputs.map((_, i) => i);
-  drawLines(field("states"), xs, series, "states of the four cells over the last steps");
-  drawLines(field("inputs"), xs, [["input", "--faint", inputs]], "the input over the last steps");
-  field("readout").textContent = series
-    .map(([name, , values]) => `${name} ${values[values.length - 1].toFixed(3)}`).join(", ");
-}
-
-function feed(value, times) {
-  for (let i = 0; i < times; i++) inputs.push(value);
-  inputs = inputs.slice(-STEPS);
-  play();
-}
-
-function example() {
-  inputs = [0, 0, 0, 0, 0];
-  for (const value of [1.5, 0, -1.5, 0, 1.5, 0]) for (let i = 0; i < (value ? 2 : 12); i++) inputs.push(value);
-  play();
-}
-
-field("input").addEventListener("input", () => feed(number("input"), 1));
-field("hold").addEventListener("click", () => feed(number("input"), 10));
-field("example").addEventListener("click", example);
-for (const name of ["epsilon", "threshold", "scale", "decay"]) field(name).addEventListener("input", play);
-addEventListener("resize", () => { drawTables(); showCurve(); play(); });
-example();
-document.documentElement.dataset.ready = field("readout").textContent;
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("details:not([open])")];
+  for (const details of folded) details.open = true;
+  drawTables(true);
+});
+addEventListener("afterprint", () => {
+  for (const details of folded) details.open = false;
+});
+document.documentElement.dataset.ready = document.querySelector("#playground-here [role=status]").textContent;

@@ -38,7 +38,7 @@ def watched(
     for number, path in enumerate(paths[:most]):
         report(number, min(len(paths), most))
         try:
-            shown.append(_watch(Run.open(path.parent)))
+            shown.append(watch(Run.open(path.parent)))
         except PersistorError as error:
             left_out.append(f"{path.parent.name} is not shown: {error}")
     if len(paths) > most:
@@ -46,9 +46,12 @@ def watched(
     return shown, left_out
 
 
-def _watch(run: Run) -> dict[str, Any]:
-    """A run's states on examples from all over its test set, with as many points as fit."""
-    task, model = run.experiment.task, run.model()
+def watch(run: Run, other: Task | None = None) -> dict[str, Any]:
+    """A run's states on examples from all over its test set, with as many points as fit.
+
+    `other` is a task whose test set is taken instead.
+    """
+    task, model = other or run.experiment.task, run.model()
     batch = spread(task.split("test"), EXAMPLES)
     traces = trace(model, batch)[:BLOCKS]
     names, inputs = _inputs(batch)
@@ -101,9 +104,9 @@ def _example(
         "target": target(task, batch, index),
         "steps": steps,
         "every": every,
-        "inputs": [_numbers(line) for line in inputs[kept].T],
+        "inputs": [numbers(line) for line in inputs[kept].T],
         "letters": [task.letters[i] for i in inputs[kept, 0]] if task.letters else None,
-        "blocks": [_block(block_trace, index, kept) for block_trace in traces],
+        "blocks": [block_lines(block_trace, index, kept) for block_trace in traces],
     }
 
 
@@ -112,7 +115,7 @@ def kept_steps(steps: int, every: int) -> NDArray[np.int64]:
     return np.unique([*range(0, steps, every), steps - 1])
 
 
-def _block(block_trace: BlockTrace, index: int, kept: NDArray[np.int64]) -> dict[str, Any]:
+def block_lines(block_trace: BlockTrace, index: int, kept: NDArray[np.int64]) -> dict[str, Any]:
     """The states of a block's first units. An update is marked at the next step that is shown."""
     states = np.real(np.asarray(block_trace.states[index]))[kept, :UNITS]
     updates = np.asarray(block_trace.updates[index])[: kept[-1] + 1, :UNITS]
@@ -120,12 +123,12 @@ def _block(block_trace: BlockTrace, index: int, kept: NDArray[np.int64]) -> dict
     if not np.isfinite(states).all():
         raise PersistorError("its states are not finite")
     return {
-        "states": [_numbers(line) for line in states.T],
+        "states": [numbers(line) for line in states.T],
         "updates": ["".join("01"[int(x)] for x in line) for line in since.T],
     }
 
 
-def _numbers(values: NDArray[Any]) -> list[float | int]:
+def numbers(values: NDArray[Any]) -> list[float | int]:
     """Numbers with four digits; whole numbers without a decimal point."""
     rounded = (float(f"{x:.4g}") for x in values)
     return [int(x) if x.is_integer() else x for x in rounded]

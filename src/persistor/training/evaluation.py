@@ -190,6 +190,19 @@ def evaluate(
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> float:
     """The mean metric over a whole split; `report(done, total)` is called every few batches."""
+    return float(
+        jax.device_put(scores_on(model, split, objective, batch=batch, report=report)).mean()
+    )
+
+
+def scores_on(
+    model: Backbone,
+    split: Split,
+    objective: Objective,
+    *,
+    batch: int = 64,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> NDArray[Any]:
+    """The metric of each example of a split; `report` is called as in `evaluate`."""
     parts = _over(scores_at, model, split, objective, batch, report)
-    scores = np.concatenate([np.asarray(part).ravel() for part in parts])
-    return float(jax.device_put(scores[: split.size]).mean())
+    return np.concatenate([np.asarray(part).ravel() for part in parts])[: split.size]
