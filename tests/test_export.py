@@ -28,7 +28,7 @@ from persistor import PersistorError
 from persistor._tools.folders import MANIFEST, write_folder
 from persistor.cells import CELLS, CMRU
 from persistor.cli import main
-from persistor.data.mfcc import HOP, SAMPLE_RATE
+from persistor.data.mfcc import HOP, SAMPLE_RATE, WINDOW, cosines, hann, mel_bands
 from persistor.data.preparation import Preparation
 from persistor.export import boards
 from persistor.export.agreement import Examples, agreement
@@ -330,11 +330,38 @@ def test_what_c_hears_is_what_the_model_hears(seed):
 @here
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=5))
 def test_buffers_of_any_size_are_the_same_sound(sizes):
-    """The ear keeps the last clip: what came before it does not matter."""
-    host = listener("float")
-    clip = round(EAR.clip * SAMPLE_RATE)
-    stream = np.random.default_rng(1).integers(-9000, 9000, clip + sum(sizes)).astype(np.int16)
-    np.testing.assert_array_equal(host.heard(stream), host.heard(stream[-clip:]))
+    host, stream = listener("float"), long_sound()
+    ends = np.cumsum([*sizes, len(stream) - sum(sizes)])
+    parts = np.split(stream, [end for end in ends if 0 < end < len(stream)])
+    np.testing.assert_array_equal(host.heard(*parts), host.heard(stream))
+
+
+@here
+@pytest.mark.parametrize("later", [0, 1, 159, 160, 3_999, 9_001])
+def test_a_stream_is_a_clip_after_the_other(later):
+    """A later clip begins with a frame; its first two frames hold what came before it."""
+    host, clip = listener("float"), round(EAR.clip * SAMPLE_RATE)
+    stream = long_sound()[: clip + later]
+    first = -(-later // HOP)
+    padded = np.pad(stream / np.float32(2**15), (0, clip))
+    frames = 1 + clip // HOP
+    coefficients = mfcc(padded[: len(stream)], first, frames)
+    model = host.program.model
+    wanted, _ = model(EAR._scaled(coefficients.astype(np.float16).astype(np.float32)))
+    np.testing.assert_allclose(host.heard(stream), wanted, rtol=1e-3, atol=2e-3)
+
+
+def long_sound():
+    return np.concatenate([invented_sound(EAR, seed) for seed in range(1, 5)])
+
+
+def mfcc(signal, first, frames):
+    """MFCCs of some frames of a signal, with what lies before them."""
+    padded = np.pad(signal, (WINDOW // 2, WINDOW // 2 + frames * HOP))
+    cut = np.stack([padded[(first + i) * HOP :][:WINDOW] for i in range(frames)])
+    power = np.abs(np.fft.rfft(cut * hann())) ** 2
+    level = 10 * np.log10(np.maximum(power @ mel_bands(), 1e-10))
+    return np.maximum(level, level.max() - 80) @ cosines()
 
 
 @here

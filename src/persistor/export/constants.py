@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Weights = Literal["float", "int8"]
-TYPES = {"float32": "float", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t"}
+TYPES = {
+    "float32": "float",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+}
 LARGEST = 127  # of an int8 weight; -128 is not used
 KEYWORDS = re.split(
     " ",

@@ -37,6 +37,11 @@ class Truth(NamedTuple):
     states: list[NDArray[Any]]  # n t d
     margins: NDArray[np.float32]  # n t
 
+    @property
+    def last(self) -> NDArray[np.float32]:
+        """The answers after the last step (n, o)."""
+        return self.outputs[:, -1]
+
     def sure(self, weights: Weights) -> NDArray[np.bool_]:
         """The steps (n, t) before the first tie of their sequence."""
         return np.logical_and.accumulate(self.margins > TIES[weights], axis=1)
