@@ -134,8 +134,8 @@ class Verify:
         tuple[str, ...],
         arg(
             metavar="PATH",
-            help="Files, folders and lists of files (.txt) that the model can read. Of sounds, the C "
-            "must have the model's word for 99.5%%, from PCM.",
+            help="Files, folders and lists of files (.txt) for the model to read. Sounds also go "
+            "into the C as PCM, and 99.5% of its words must be the model's.",
             help_behavior_hint="(default: the test data of the run, else random inputs)",
         ),
     ] = ()

@@ -86,7 +86,7 @@ def stack_bytes(program: Program) -> int:
     )
     constants = {program.name.upper() + "_INPUTS": program.model.encoder.linear.weight.shape[0]}
     constants |= {"LARGEST_INPUT": program.parts.largest_input, "HALF": 256, "HALF + 1": 257}
-    constants |= {"FOLDED": mfcc.BANDS // 2, "BANDS": mfcc.BANDS, "TAIL": 5}
+    constants |= {"BANDS": mfcc.BANDS, "TAIL": 5}
 
     def own(text: str) -> int:
         declared = re.findall(r"^    (float|int16_t) ([^=;]*\])[^\n]*;$", text, re.M)

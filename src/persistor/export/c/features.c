@@ -3,7 +3,7 @@
    measured once, when its last sample is there; what is kept of it are its bands. */
 
 enum { WINDOW = 512, HALF = 256, HOP = 160, BANDS = 128, FRAMES = NAME_FRAMES };
-enum { QUARTER = 128, FOLDED = 64, TAIL = 5, STEPS = 256, SILENT = -100 * STEPS, RANGE = 80 * STEPS };
+enum { QUARTER = 128, HALVED = 64, TAIL = 5, STEPS = 256, SILENT = -100 * STEPS, RANGE = 80 * STEPS };
 
 /* The Fourier transform of 256 complex numbers, in place; they stand in the order of their digits
    to base 4, the last one first. */
@@ -112,22 +112,22 @@ static void measure(const int16_t *samples, int32_t number, int16_t *level)
     }
 }
 
-/* What the model reads of a frame: no band is more than 80 decibels below the loudest. */
-static void describe(const int16_t *level, int32_t loudest, float *input)
+/* What the model reads of a frame: no band is more than 80 decibels below the loudest. The sums and
+   differences of opposite bands go into `folded`, for the transform repeats itself. */
+static void describe(const int16_t *level, int32_t loudest, float *folded, float *input)
 {
-    float even[FOLDED], odd[FOLDED];
     const int32_t least = loudest - RANGE;
-    for (int i = 0; i < FOLDED; i++) {
+    for (int i = 0; i < HALVED; i++) {
         const int32_t a = level[i] > least ? level[i] : least;
         const int32_t b = level[BANDS - 1 - i] > least ? level[BANDS - 1 - i] : least;
-        even[i] = (float)(a + b);
-        odd[i] = (float)(a - b);
+        folded[i] = (float)(a + b);
+        folded[HALVED + i] = (float)(a - b);
     }
     for (int i = 0; i < NAME_INPUTS; i++) {
-        const float *folded = i % 2 ? odd : even, *row = transform_rows[i];
+        const float *part = folded + (i % 2 ? HALVED : 0), *row = transform_rows[i];
         float sum = 0.0f;
-        for (int j = 0; j < FOLDED; j++)
-            sum += row[j] * folded[j];
+        for (int j = 0; j < HALVED; j++)
+            sum += row[j] * part[j];
         input[i] = (half(sum) - mean[i]) / deviation[i];
     }
 }
@@ -168,7 +168,7 @@ void NAME_hear(NAME_ear *ear, const int16_t *samples, int number)
 void NAME_hear_answer(const NAME_ear *ear, float *output)
 {
     int16_t tail[TAIL][BANDS];
-    float input[NAME_INPUTS];
+    float folded[BANDS], input[NAME_INPUTS];
     NAME_state state;
     const int32_t whole = (NAME_CLIP + HALF - ear->filled) / HOP; /* frames of the clip that ended */
     const int32_t known = whole < ear->measured ? whole : ear->measured;
@@ -185,7 +185,8 @@ void NAME_hear_answer(const NAME_ear *ear, float *output)
     NAME_init(&state);
     for (int32_t i = 0; i < FRAMES; i++) {
         const int32_t later = i - known < TAIL ? i - known : TAIL - 1;
-        describe(i < known ? ear->levels[(begin + i) % FRAMES] : tail[later], loudest, input);
+        const int16_t *level = i < known ? ear->levels[(begin + i) % FRAMES] : tail[later];
+        describe(level, loudest, folded, input);
         NAME_step(input, &state);
     }
     NAME_answer(&state, output);
