@@ -34,12 +34,12 @@ from persistor.export import boards
 from persistor.export.agreement import Examples, agreement
 from persistor.export.cells import WRITERS
 from persistor.export.compilers import STRICT, host_compilers, missing, run
-from persistor.export.constants import LARGEST, decimal, identifier, rounded, string
+from persistor.export.constants import decimal, identifier, string
 from persistor.export.folder import write
 from persistor.export.host import Host
 from persistor.export.program import program
 from persistor.export.report import INSTRUCTIONS, report, stack_bytes, state_bytes
-from persistor.export.truth import TIES, in_eight_bits, truth
+from persistor.export.truth import TIES, truth
 from persistor.export.vectors import (
     Vectors,
     inputs_like,
@@ -49,6 +49,8 @@ from persistor.export.vectors import (
 )
 from persistor.export.verification import verify
 from persistor.model import ARCHITECTURES, PAPER, Architecture, Backbone, Pooling
+from persistor.model.eight_bits import LARGEST, in_eight_bits, rounded
+from persistor.training.provenance import command as command_of
 
 WIDTH, UNITS, INPUTS, OUTPUTS = 16, 3, 5, 4
 WEIGHTS = ("float", "int8")
@@ -445,6 +447,38 @@ def test_a_model_in_eight_bits_is_near_the_model_and_stays(cell):
         np.testing.assert_allclose(a, b, atol=0.03)
 
 
+def test_gradients_pass_through_eight_bits():
+    """They are those at the rounded weights, and the compiled weights are the rounded ones."""
+    model = make(["lru", "mingru"], architecture=Architecture(encoding=6))
+    params, rest = eqx.partition(model, eqx.is_inexact_array)
+    x = inputs_like(model, 3, 9)
+
+    def loss(change, params):
+        return jnp.square(change(eqx.combine(params, rest))(x)[0]).mean()
+
+    through = jax.jit(jax.value_and_grad(lambda p: loss(in_eight_bits, p)))(params)
+    small = eqx.filter(in_eight_bits(model), eqx.is_inexact_array)
+    at = jax.jit(jax.value_and_grad(lambda p: loss(lambda model: model, p)))(small)
+    for a, b in zip(jax.tree.leaves(through), jax.tree.leaves(at), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@here
+def test_training_in_eight_bits_loses_nothing_when_exported(tmp_path):
+    options = {"tiny": True, "encoding": 0, "steps": 64, "batch": 8}
+    experiment = persistor.Experiment.of("parity", eight_bits=True, **options)
+    with jax.numpy_dtype_promotion("standard"):
+        persistor.train(experiment, runs=tmp_path)
+    model = persistor.load(tmp_path / experiment.name)
+    for a, b in zip(jax.tree.leaves(in_eight_bits(model)), jax.tree.leaves(model), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    found = agreement(compiled(model, tmp_path, "int8"), random_examples(model))
+    assert found.same == 1.0
+    assert persistor.Experiment.from_json(experiment.to_json()) == experiment
+    assert "--eight-bits" in command_of(experiment)
+    assert "eight_bits" not in persistor.Experiment.of("parity").to_json()["training"]
+
+
 # Text.
 
 
@@ -580,14 +614,21 @@ def test_a_folder_is_whole_or_absent(tmp_path):
 def test_verify_makes_every_check_and_says_so(saved, tmp_path, capsys):
     folder = tmp_path / "kws"
     command("export", "c", saved, "--folder", folder, "--features", "--weights", "int8")
-    with wave.open(str(tmp_path / "one.wav"), "wb") as file:
+    (tmp_path / "yes").mkdir()
+    with wave.open(str(tmp_path / "yes" / "one.wav"), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(SAMPLE_RATE)
         file.writeframes(invented_sound(EAR, 5).astype("<i2").tobytes())
+    listed = tmp_path / "list.txt"
+    listed.write_text("yes/one.wav\n")
     capsys.readouterr()
-    assert command("export", "verify", folder, saved, "--inputs", tmp_path / "one.wav") == 0
-    lines = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert command("export", "verify", folder, saved, "--inputs", listed) == 0
+    said = capsys.readouterr().out
+    lines = [line.split()[:2] for line in said.splitlines()]
+    assert re.search(
+        r"1 sounds as PCM: .* 100.00% .*; accuracy ([01])\.0000, of the model \1", said
+    )
     names = ["files", "gcc", "clang", "model", "sounds", "sanitizers"]
     names += [*(board.title for board in boards.BOARDS), "latency"]
     assert lines == [[name, "holds"] for name in names]
@@ -602,10 +643,12 @@ def test_verify_refuses_what_it_cannot_vouch_for(saved, tmp_path, capsys):
     folder, other = tmp_path / "kws", tmp_path / "other.safetensors"
     command("export", "c", saved, "--folder", folder)
     persistor.save(make(["cmru"], pooling="mean", preparation=EAR, seed=1), other)
+    (tmp_path / "list.txt").write_text("nowhere.wav\n")
     for wanted, arguments in {
         "another model": (folder, other),
         "no folder of": (tmp_path, saved),
         "at least 1": (folder, saved, "--examples", "0"),
+        "nowhere.wav, which cannot be found": (folder, saved, "--inputs", tmp_path / "list.txt"),
     }.items():
         capsys.readouterr()
         assert command("export", "verify", *arguments) == 2
