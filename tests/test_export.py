@@ -28,18 +28,18 @@ from persistor import PersistorError
 from persistor._tools.folders import MANIFEST, write_folder
 from persistor.cells import CELLS, CMRU
 from persistor.cli import main
-from persistor.data.mfcc import HOP, SAMPLE_RATE
+from persistor.data.mfcc import HOP, SAMPLE_RATE, WINDOW, cosines, hann, mel_bands
 from persistor.data.preparation import Preparation
 from persistor.export import boards
 from persistor.export.agreement import Examples, agreement
 from persistor.export.cells import WRITERS
 from persistor.export.compilers import STRICT, host_compilers, missing, run
-from persistor.export.constants import LARGEST, decimal, identifier, rounded, string
+from persistor.export.constants import decimal, identifier, string
 from persistor.export.folder import write
 from persistor.export.host import Host
 from persistor.export.program import program
 from persistor.export.report import INSTRUCTIONS, report, stack_bytes, state_bytes
-from persistor.export.truth import TIES, in_eight_bits, truth
+from persistor.export.truth import TIES, truth
 from persistor.export.vectors import (
     Vectors,
     inputs_like,
@@ -49,6 +49,8 @@ from persistor.export.vectors import (
 )
 from persistor.export.verification import verify
 from persistor.model import ARCHITECTURES, PAPER, Architecture, Backbone, Pooling
+from persistor.model.eight_bits import LARGEST, in_eight_bits, rounded
+from persistor.training.provenance import command as command_of
 
 WIDTH, UNITS, INPUTS, OUTPUTS = 16, 3, 5, 4
 WEIGHTS = ("float", "int8")
@@ -330,11 +332,38 @@ def test_what_c_hears_is_what_the_model_hears(seed):
 @here
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=5))
 def test_buffers_of_any_size_are_the_same_sound(sizes):
-    """The ear keeps the last clip: what came before it does not matter."""
-    host = listener("float")
-    clip = round(EAR.clip * SAMPLE_RATE)
-    stream = np.random.default_rng(1).integers(-9000, 9000, clip + sum(sizes)).astype(np.int16)
-    np.testing.assert_array_equal(host.heard(stream), host.heard(stream[-clip:]))
+    host, stream = listener("float"), long_sound()
+    ends = np.cumsum([*sizes, len(stream) - sum(sizes)])
+    parts = np.split(stream, [end for end in ends if 0 < end < len(stream)])
+    np.testing.assert_array_equal(host.heard(*parts), host.heard(stream))
+
+
+@here
+@pytest.mark.parametrize("later", [0, 1, 159, 160, 3_999, 9_001])
+def test_a_stream_is_a_clip_after_the_other(later):
+    """A later clip begins with a frame; its first two frames hold what came before it."""
+    host, clip = listener("float"), round(EAR.clip * SAMPLE_RATE)
+    stream = long_sound()[: clip + later]
+    first = -(-later // HOP)
+    padded = np.pad(stream / np.float32(2**15), (0, clip))
+    frames = 1 + clip // HOP
+    coefficients = mfcc(padded[: len(stream)], first, frames)
+    model = host.program.model
+    wanted, _ = model(EAR._scaled(coefficients.astype(np.float16).astype(np.float32)))
+    np.testing.assert_allclose(host.heard(stream), wanted, rtol=1e-3, atol=2e-3)
+
+
+def long_sound():
+    return np.concatenate([invented_sound(EAR, seed) for seed in range(1, 5)])
+
+
+def mfcc(signal, first, frames):
+    """MFCCs of some frames of a signal, with what lies before them."""
+    padded = np.pad(signal, (WINDOW // 2, WINDOW // 2 + frames * HOP))
+    cut = np.stack([padded[(first + i) * HOP :][:WINDOW] for i in range(frames)])
+    power = np.abs(np.fft.rfft(cut * hann())) ** 2
+    level = 10 * np.log10(np.maximum(power @ mel_bands(), 1e-10))
+    return np.maximum(level, level.max() - 80) @ cosines()
 
 
 @here
@@ -416,6 +445,38 @@ def test_a_model_in_eight_bits_is_near_the_model_and_stays(cell):
     assert pick.findall(one.source) == pick.findall(other.source)
     for a, b in zip(jax.tree.leaves(small), jax.tree.leaves(model), strict=True):
         np.testing.assert_allclose(a, b, atol=0.03)
+
+
+def test_gradients_pass_through_eight_bits():
+    """They are those at the rounded weights, and the compiled weights are the rounded ones."""
+    model = make(["lru", "mingru"], architecture=Architecture(encoding=6))
+    params, rest = eqx.partition(model, eqx.is_inexact_array)
+    x = inputs_like(model, 3, 9)
+
+    def loss(change, params):
+        return jnp.square(change(eqx.combine(params, rest))(x)[0]).mean()
+
+    through = jax.jit(jax.value_and_grad(lambda p: loss(in_eight_bits, p)))(params)
+    small = eqx.filter(in_eight_bits(model), eqx.is_inexact_array)
+    at = jax.jit(jax.value_and_grad(lambda p: loss(lambda model: model, p)))(small)
+    for a, b in zip(jax.tree.leaves(through), jax.tree.leaves(at), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@here
+def test_training_in_eight_bits_loses_nothing_when_exported(tmp_path):
+    options = {"tiny": True, "encoding": 0, "steps": 64, "batch": 8}
+    experiment = persistor.Experiment.of("parity", eight_bits=True, **options)
+    with jax.numpy_dtype_promotion("standard"):
+        persistor.train(experiment, runs=tmp_path)
+    model = persistor.load(tmp_path / experiment.name)
+    for a, b in zip(jax.tree.leaves(in_eight_bits(model)), jax.tree.leaves(model), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    found = agreement(compiled(model, tmp_path, "int8"), random_examples(model))
+    assert found.same == 1.0
+    assert persistor.Experiment.from_json(experiment.to_json()) == experiment
+    assert "--eight-bits" in command_of(experiment)
+    assert "eight_bits" not in persistor.Experiment.of("parity").to_json()["training"]
 
 
 # Text.
@@ -553,14 +614,21 @@ def test_a_folder_is_whole_or_absent(tmp_path):
 def test_verify_makes_every_check_and_says_so(saved, tmp_path, capsys):
     folder = tmp_path / "kws"
     command("export", "c", saved, "--folder", folder, "--features", "--weights", "int8")
-    with wave.open(str(tmp_path / "one.wav"), "wb") as file:
+    (tmp_path / "yes").mkdir()
+    with wave.open(str(tmp_path / "yes" / "one.wav"), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(SAMPLE_RATE)
         file.writeframes(invented_sound(EAR, 5).astype("<i2").tobytes())
+    listed = tmp_path / "list.txt"
+    listed.write_text("yes/one.wav\n")
     capsys.readouterr()
-    assert command("export", "verify", folder, saved, "--inputs", tmp_path / "one.wav") == 0
-    lines = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert command("export", "verify", folder, saved, "--inputs", listed) == 0
+    said = capsys.readouterr().out
+    lines = [line.split()[:2] for line in said.splitlines()]
+    assert re.search(
+        r"1 sounds as PCM: .* 100.00% .*; accuracy ([01])\.0000, of the model \1", said
+    )
     names = ["files", "gcc", "clang", "model", "sounds", "sanitizers"]
     names += [*(board.title for board in boards.BOARDS), "latency"]
     assert lines == [[name, "holds"] for name in names]
@@ -575,10 +643,12 @@ def test_verify_refuses_what_it_cannot_vouch_for(saved, tmp_path, capsys):
     folder, other = tmp_path / "kws", tmp_path / "other.safetensors"
     command("export", "c", saved, "--folder", folder)
     persistor.save(make(["cmru"], pooling="mean", preparation=EAR, seed=1), other)
+    (tmp_path / "list.txt").write_text("nowhere.wav\n")
     for wanted, arguments in {
         "another model": (folder, other),
         "no folder of": (tmp_path, saved),
         "at least 1": (folder, saved, "--examples", "0"),
+        "nowhere.wav, which cannot be found": (folder, saved, "--inputs", tmp_path / "list.txt"),
     }.items():
         capsys.readouterr()
         assert command("export", "verify", *arguments) == 2

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor._tools.errors import PersistorError
+from persistor.bench.devices import device_steps
 from persistor.bench.fresh import in_a_fresh_process, processor_seconds
 from persistor.bench.measure import Measurement, Scale, by_turns
 from persistor.bench.peers import PEERS
@@ -299,4 +300,5 @@ SECTIONS: dict[str, Callable[[Scale], Iterator[Measurement]]] = {
     "g": start,
     "h": loading,
     "i": sharing,
+    "j": device_steps,
 }

@@ -134,11 +134,12 @@ class Verify:
         tuple[str, ...],
         arg(
             metavar="PATH",
-            help="Files and folders that the model can read; of sounds, the words are compared.",
+            help="Files, folders and lists of files (.txt) for the model to read. Sounds also go "
+            "into the C as PCM, and 99.5% of its words must be the model's.",
             help_behavior_hint="(default: the test data of the run, else random inputs)",
         ),
     ] = ()
-    examples: Annotated[int, arg(help="Number of test sequences, at most.")] = 200
+    examples: Annotated[int, arg(help="Number of the run's test sequences, at most.")] = 200
     runs: Runs = None
     data_dir: DataDir = None
     json: Json = False
@@ -181,22 +182,21 @@ class Verify:
 
     def _from_files(self, model: Any) -> Any:
         """Files that the model can read."""
-        import numpy as np
-
         from persistor.cli.predict import files
         from persistor.data.preparation import FILES
-        from persistor.data.sounds import decoded, resampled
+        from persistor.data.sounds import clip_pcm
         from persistor.export.agreement import Examples
         from persistor.model.prediction import preparation_of
 
         preparation = preparation_of(model)
-        paths = files(self.inputs, FILES[preparation.kind])[: self.examples]
+        paths = files(self.inputs, FILES[preparation.kind])
         inputs = [example.x for path in paths for example in preparation.read(path)]
-        sounds = []
-        if preparation.kind == "sounds":
-            signals = [resampled(decoded(path.read_bytes())) for path in paths]
-            sounds = [np.clip(np.rint(32_768 * s), -32_768, 32_767).astype("<i2") for s in signals]
-        return Examples(f"{len(paths)} files", inputs, sounds=tuple(sounds))
+        source = f"{len(paths):,} files"
+        if preparation.kind != "sounds":
+            return Examples(source, inputs)
+        sounds = tuple(clip_pcm(path, preparation.clip) for path in paths)
+        score = _by_folder(paths, preparation.classes)
+        return Examples(source, inputs, score, "accuracy", sounds, recorded=True)
 
     def _from_run(self, model: Any) -> tuple[Any, str]:
         """The test data of the model's run; if there are none, why."""
@@ -223,6 +223,21 @@ class Verify:
 
         sequences = [row[:n] for row, n in zip(x, lengths, strict=True)]
         return Examples(f"test data of {task.name}", sequences, score, task.objective.metric), ""
+
+
+def _by_folder(paths: list[Path], classes: tuple[str, ...]) -> Any:
+    """The accuracy of outputs about files, if every folder has the name of a class.
+
+    Folders of Speech Commands have them too: its noise is silence, and all other words unknown.
+    """
+    import numpy as np
+
+    words = ["silence" if p.parent.name == "_background_noise_" else p.parent.name for p in paths]
+    words = ["unknown" if word not in classes else word for word in words]
+    if not set(words) <= set(classes):
+        return None
+    truth = np.array([classes.index(word) for word in words])
+    return lambda outputs: float((np.asarray(outputs).argmax(-1) == truth).mean())
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ class Predict:
     """Say what a trained model makes of new inputs: sounds, pictures, arrays, tables or texts.
 
     A model reads the kind of input that it was trained on; its run holds all that this takes, and
-    no training data are needed. A folder stands for all files in it that the model can read. With
+    no training data are needed. A folder stands for all files in it that the model can read, and a
+    list (.txt) for the files that it names, as paths from where it is. With
     `-`, a model of sounds listens to raw PCM on standard input (16 kHz, 16 bits, one channel) and
     prints a running answer about the last seconds.
 
@@ -116,16 +117,38 @@ def _counter(inputs: int) -> Any:
 
 
 def files(inputs: tuple[str, ...], endings: tuple[str, ...]) -> list[Path]:
-    """The files, whatever their names are, and those in the folders with one of the endings."""
+    """The files, whatever their names are, and those in the folders with one of the endings.
+
+    A text file, unless the model reads texts, is a list of files beside it or below.
+    """
     from persistor.data.contents import survey
 
     found: list[Path] = []
     for path in map(Path, inputs):
         if not path.exists():
             raise PersistorError(f"{path} does not exist")
-        found += [path / name for name in survey(path, endings).names] if path.is_dir() else [path]
+        if path.is_dir():
+            found += [path / name for name in survey(path, endings).names]
+        elif path.suffix == ".txt" and ".txt" not in endings:
+            found += _listed(path)
+        else:
+            found.append(path)
     if not found:
         raise PersistorError(f"there are no files ({', '.join(endings)}) in {', '.join(inputs)}")
+    return found
+
+
+def _listed(path: Path) -> list[Path]:
+    """The files that a list names, which must all be there."""
+    from persistor._tools.files import reading
+    from persistor.data.contents import some
+
+    with reading(path) as file:
+        lines = file.read().decode(errors="replace").splitlines()
+    found = [path.parent / line.strip() for line in lines if line.strip()]
+    absent = [str(name) for name in found if not name.is_file()]
+    if absent:
+        raise PersistorError(f"{path} lists {some(absent)}, which cannot be found")
     return found
 
 

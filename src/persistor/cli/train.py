@@ -137,6 +137,13 @@ class Train:
             "not (off); auto stops on your own data only."
         ),
     ] = "auto"
+    eight_bits: Annotated[
+        bool,
+        arg(
+            help="Learn weights that eight bits hold, so that `export c --weights int8` computes "
+            "with the weights that were trained."
+        ),
+    ] = False
     seed: Annotated[int, arg(help="Seed of the initial weights and the batches.")] = 0
     architecture: Annotated[
         str | None,
@@ -182,6 +189,7 @@ class Train:
             batch=self.batch,
             learning_rate=self.lr,
             stop_early=SWITCH[self.stop_early],
+            eight_bits=self.eight_bits,
             seed=self.seed,
             **given_options(self.options),
         )

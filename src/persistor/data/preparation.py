@@ -84,6 +84,11 @@ class Preparation:
         values = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
         return {k: v for k, v in values.items() if v or k == "kind"}
 
+    def names(self, outputs: int) -> tuple[str, ...]:
+        """What the outputs are called; one without a name has its number."""
+        names = self.letters if self.answer == "next" else self.classes
+        return names + tuple(map(str, range(len(names), outputs)))
+
     def read(self, path: Path) -> list[Example]:
         """The sequences in a file: mostly one."""
         if self.kind == "arrays":

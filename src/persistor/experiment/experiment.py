@@ -82,6 +82,7 @@ class Experiment:
         batch: int = 64,
         learning_rate: float = 1e-3,
         stop_early: bool | None = None,
+        eight_bits: bool = False,
         seed: int = 0,
         **options: Value | None,
     ) -> Experiment:
@@ -89,7 +90,8 @@ class Experiment:
 
         `state_size`, `blocks` and `steps` default to the budget of the task (`paper.budgets`). On
         your own data, `steps` follow from their number, and a run stops early. `learning_rate` is
-        the highest; the last is a hundredth of it. Several cells, in a sequence or with commas,
+        the highest; the last is a hundredth of it. With `eight_bits` the weights are learned as
+        integers with scales. Several cells, in a sequence or with commas,
         make a hybrid stack. `architecture` is a name from `ARCHITECTURES` or a value, and `changes`
         replaces some of its points; it defaults to `robust`, and for deployable models to `paper`.
         A `tiny` model has width 16. A `deployable` model can be built as a circuit: it is tiny, has
@@ -130,6 +132,7 @@ class Experiment:
             anneal=anneal or annealed,
             batch=batch,
             stop_early=bool(chosen.examples) if stop_early is None else stop_early,
+            eight_bits=eight_bits,
             learning_rate=learning_rate,
             final_learning_rate=number("learning_rate", learning_rate) / 100,
         )
@@ -186,6 +189,7 @@ class Experiment:
         if self.task.length:
             words.append(f"L{self.task.length}")
         words += self.model.words(annealed=self.training.anneal)
+        words += ["int8"] if self.training.eight_bits else []
         words += [f"d{self.model.state_size}", f"r{self.model.blocks}", f"seed{self.seed}"]
         return "-".join([*words, self.hash])
 

@@ -18,7 +18,7 @@ from persistor.model.architecture import cell_starts
 from persistor.nn.draws import split
 
 WHOLE = ("steps", "batch", "evaluate_every", "valid_batches", "patience")  # of training
-SWITCHES = ("anneal", "stop_early")
+SWITCHES = ("anneal", "stop_early", "eight_bits")
 NUMBERS = ("learning_rate", "final_learning_rate", "warmup", "weight_decay", "clip")
 CellKind = str | type[Cell]  # a registered name, or your own class
 
@@ -263,7 +263,8 @@ class TrainingSpec:
     """The paper's training protocol (appendix "Training Generalities"); `steps` is the budget.
 
     `stop_early` is not in the paper: a run ends when validation has not improved for a quarter of
-    its steps.
+    its steps. Nor is `eight_bits`: matrices are rounded as `export c --weights int8` rounds them,
+    in every step, and the weights that are kept are the rounded ones.
     """
 
     steps: int = 30_000
@@ -278,6 +279,7 @@ class TrainingSpec:
     valid_batches: int = 20
     patience: int = 100
     stop_early: bool = False
+    eight_bits: bool = False
 
     def __post_init__(self):
         for names, check in ((WHOLE, whole), (NUMBERS, not_negative), (SWITCHES, switch)):
@@ -289,6 +291,7 @@ class TrainingSpec:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; a later switch only if on, so that earlier runs keep their hash."""
         values = dataclasses.asdict(self)
-        if not self.stop_early:
-            del values["stop_early"]
+        for name in ("stop_early", "eight_bits"):
+            if not values[name]:
+                del values[name]
         return values

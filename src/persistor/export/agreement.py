@@ -23,13 +23,18 @@ Score = Callable[[NDArray[np.float32]], float]
 
 @dataclass(frozen=True)
 class Examples:
-    """Sequences (t, i) from somewhere and, if they have targets, a score of all answers."""
+    """Sequences (t, i) from somewhere and, if they have targets, a score of all answers.
+
+    Of a model of sounds also PCM: what the sequences were made of if it was `recorded`, else
+    invented sounds.
+    """
 
     source: str
     inputs: list[NDArray[np.float32]]
     score: Score | None = None
     metric: str = ""
     sounds: tuple[NDArray[np.int16], ...] = ()
+    recorded: bool = False
 
 
 @dataclass(frozen=True)

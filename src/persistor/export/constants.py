@@ -1,17 +1,22 @@
-"""Arrays and texts as constants of C, and matrices in eight bits."""
+"""Arrays and texts as constants of C."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Weights = Literal["float", "int8"]
-TYPES = {"float32": "float", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t"}
-LARGEST = 127  # of an int8 weight; -128 is not used
+TYPES = {
+    "float32": "float",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+}
 KEYWORDS = re.split(
     " ",
     "alignas asm auto bool break case catch char class const continue default delete do double "
@@ -19,26 +24,6 @@ KEYWORDS = re.split(
     "restrict return short signed sizeof static struct switch template this throw true try "
     "typedef union unsigned using virtual void volatile while",
 )
-
-
-class Rounded(NamedTuple):
-    """A matrix (inputs, outputs) in eight bits: `scales[j] * integers[:, j]`."""
-
-    integers: NDArray[np.int8]
-    scales: NDArray[np.float32]
-
-    def numbers(self) -> NDArray[np.float32]:
-        """The numbers that it stands for."""
-        return self.integers.astype(np.float32) * self.scales[None]
-
-
-def rounded(matrix: NDArray[np.float32]) -> Rounded:
-    """A matrix in eight bits, with a scale for every output."""
-    matrix = np.asarray(matrix, np.float32)
-    largest = np.abs(matrix).max(0, initial=0.0)
-    scales = (np.where(largest > 0, largest, 1.0) / LARGEST).astype(np.float32)
-    integers = np.clip(np.rint(matrix / scales[None]), -LARGEST, LARGEST)
-    return Rounded(integers.astype(np.int8), scales)
 
 
 def array(name: str, values: NDArray) -> str:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from persistor.data import mfcc
+from persistor.data.sounds import samples_of
 from persistor.export.parts import Parts, template
 
-HALF = mfcc.WINDOW // 2
+STEPS = 256  # of a band in a decibel
+EAR = 12 + 2 * mfcc.WINDOW  # bytes of an ear, without its bands
+
+
+def frames_of(clip: float) -> int:
+    """The number of frames in some seconds."""
+    return 1 + samples_of(clip) // mfcc.HOP
 
 
 def front_end(parts: Parts) -> str:
@@ -16,17 +23,15 @@ def front_end(parts: Parts) -> str:
     starts = np.array([np.flatnonzero(band)[0] for band in mel], np.int16)
     sizes = np.array([np.flatnonzero(band)[-1] + 1 for band in mel], np.int16) - starts
     weights = [band[a : a + n] for band, a, n in zip(mel, starts, sizes, strict=True)]
+    folded = mfcc.cosines()[: mfcc.BANDS // 2].T  # the other half repeats them, or their negatives
+    quarters = 5 * mfcc.WINDOW // 4  # a cosine is a sine a quarter later
     own = Parts("float")
-    own.constant("window", mfcc.hann())
-    own.constant("cosines", np.cos(2 * np.pi * np.arange(HALF + 1) / mfcc.WINDOW))
-    own.constant("mel_starts", starts)
-    own.constant("mel_sizes", sizes)
+    own.constant("sines", np.sin(2 * np.pi * np.arange(quarters) / mfcc.WINDOW))
+    own.constant("mel_starts", starts.astype(np.uint8))
+    own.constant("mel_sizes", sizes.astype(np.uint8))
     own.constant("mel_weights", np.concatenate(weights))
-    own.constant("transform_rows", mfcc.cosines().T)
+    own.constant("transform_rows", folded / STEPS)
     parts.bytes += own.bytes
-    with parts.during("frame"):  # measured twice: for the loudest, and to be described
-        butterflies = HALF // 2 * (HALF.bit_length() - 1)
-        once = 2 * mfcc.WINDOW + 4 * butterflies + 10 * (HALF + 1) + int(sizes.sum())
-        parts.spend("multiplications", 2 * once + mfcc.BANDS * mfcc.COEFFICIENTS)
-        parts.spend("logarithms", 2 * mfcc.BANDS)
+    with parts.during("frame"):
+        parts.spend("frames", 1)
     return "".join(own.constants) + "\n" + template("features.c")

@@ -13,7 +13,8 @@ from importlib import resources
 import numpy as np
 from jax.typing import ArrayLike
 
-from persistor.export.constants import Weights, array, rounded
+from persistor.export.constants import Weights, array
+from persistor.model.eight_bits import rounded
 from persistor.nn.layers import LayerNorm, Linear
 
 

@@ -15,7 +15,7 @@ from persistor.data.preparation import Preparation
 from persistor.data.sounds import samples_of
 from persistor.export.block import BlockCode, Member, block_code, function, loop
 from persistor.export.constants import Weights, decimal, string
-from persistor.export.front_end import front_end
+from persistor.export.front_end import frames_of, front_end
 from persistor.export.parts import Parts, template
 from persistor.model import Backbone, Pooling
 from persistor.model.backbone import Residual
@@ -223,11 +223,11 @@ class _Writer:
 
 
 def names_of(preparation: Preparation | None, outputs: int) -> tuple[str, ...]:
-    """What the outputs are called; nothing if they are numbers or have no names."""
+    """What the outputs are called; nothing if they are numbers or the model does not say."""
     if preparation is None or preparation.answer == "numbers":
         return ()
-    names = preparation.letters if preparation.answer == "next" else preparation.classes
-    return names if len(names) == outputs else ()
+    is_named = preparation.letters if preparation.answer == "next" else preparation.classes
+    return preparation.names(outputs) if is_named else ()
 
 
 def _banner(model: Backbone, weights: Weights) -> str:
@@ -273,9 +273,14 @@ def _header(model: Backbone, members: tuple[Member, ...], *, features: bool) -> 
             "void NAME_scale(const float *raw, float *input);\n"
         )
     if features and preparation is not None:
-        optional.append(
-            template("features.h").replace("CLIP_SAMPLES", str(samples_of(preparation.clip)))
-        )
+        clip = {
+            "CLIP_SAMPLES": samples_of(preparation.clip),
+            "FRAME_COUNT": frames_of(preparation.clip),
+        }
+        heard = template("features.h")
+        for mark, number in clip.items():
+            heard = heard.replace(mark, str(number))
+        optional.append(heard)
     state = "\n".join(f"    {member}" for member in members)
     text = template("header.h")
     for mark, value in {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from math import prod
 from typing import Any
 
 import jax
 
-from persistor.data.sounds import samples_of
+from persistor.data import mfcc
 from persistor.export.block import Member
+from persistor.export.front_end import EAR, frames_of
 from persistor.export.program import Program
 
 BYTES = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "uint32_t": 4, "float": 4}
@@ -21,14 +23,14 @@ INSTRUCTIONS = {
         "int8": 8,
         "exponentials": 75,
         "sines and cosines": 180,
-        "logarithms": 350,
+        "frames": 51_000,
     },
     "Cortex-M3": {
         "float": 110,
         "int8": 42,
         "exponentials": 790,
         "sines and cosines": 1120,
-        "logarithms": 1030,
+        "frames": 860_000,
     },
 }
 
@@ -44,7 +46,8 @@ def report(program: Program) -> dict[str, Any]:
     }
     memory = {"state": state_bytes(program.members), "stack": stack_bytes(program)}
     if program.features and model.preparation is not None:
-        memory["ear"] = 8 + 2 * samples_of(model.preparation.clip)
+        bands = 2 * mfcc.BANDS * frames_of(model.preparation.clip)
+        memory["ear"] = EAR + bands
     return {
         "parameters": int(sum(leaf.size for leaf in arrays)),
         "weights": program.weights,
@@ -61,8 +64,7 @@ def report(program: Program) -> dict[str, Any]:
 def _instructions(program: Program, phase: str, processor: str) -> int:
     """An estimate, to two digits."""
     each, cost = INSTRUCTIONS[processor], program.parts.cost
-    kind = "float" if phase == "frame" else program.weights
-    total = each[kind] * cost[phase, "multiplications"]
+    total = each[program.weights] * cost[phase, "multiplications"]
     total += sum(each[what] * cost[phase, what] for what in each)
     return int(float(f"{total:.2g}"))
 
@@ -84,17 +86,16 @@ def stack_bytes(program: Program) -> int:
     )
     constants = {program.name.upper() + "_INPUTS": program.model.encoder.linear.weight.shape[0]}
     constants |= {"LARGEST_INPUT": program.parts.largest_input, "HALF": 256, "HALF + 1": 257}
-    constants |= {"BANDS": 128}
+    constants |= {"BANDS": mfcc.BANDS, "TAIL": 5}
 
     def own(text: str) -> int:
         declared = re.findall(r"^    (float|int16_t) ([^=;]*\])[^\n]*;$", text, re.M)
         sizes = [
-            (BYTES[kind], size)
+            BYTES[kind] * prod(constants.get(n) or int(n) for n in re.findall(r"\[(.*?)\]", each))
             for kind, names in declared
-            for size in re.findall(r"\[(.*?)\]", names)
+            for each in names.split(",")
         ]
-        kept = state_bytes(program.members) if "_state state;" in text else 0
-        return kept + sum(width * (constants.get(n) or int(n)) for width, n in sizes)
+        return sum(sizes) + (state_bytes(program.members) if "_state state;" in text else 0)
 
     @cache
     def deepest(name: str) -> int:
@@ -111,7 +112,7 @@ def table(numbers: dict[str, Any]) -> str:
     what = {
         "state": "memory: a state",
         "stack": "memory: arrays on the stack",
-        "ear": "memory: a clip",
+        "ear": "memory: what was heard of a clip",
     }
     rows += [(what[k], f"{v:,} bytes") for k, v in numbers["bytes of memory"].items()]
     for phase, counts in numbers["operations"].items():

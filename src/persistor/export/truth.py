@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from persistor.arrays import Array
-from persistor.cells import BMRU, CMRU, LRU, AlphaCMRU, Cell
+from persistor.cells import BMRU, CMRU, AlphaCMRU, Cell
 from persistor.cells.analog import AnalogCell
-from persistor.export.constants import Weights, rounded
+from persistor.export.constants import Weights
 from persistor.model import Backbone, Encoding, Memory
-from persistor.nn.layers import Linear
+from persistor.model.eight_bits import in_eight_bits
 from persistor.nn.positions import sinusoid
 from persistor.nn.sequence import Dense
 
@@ -36,6 +36,11 @@ class Truth(NamedTuple):
     outputs: NDArray[np.float32]  # n t o
     states: list[NDArray[Any]]  # n t d
     margins: NDArray[np.float32]  # n t
+
+    @property
+    def last(self) -> NDArray[np.float32]:
+        """The answers after the last step (n, o)."""
+        return self.outputs[:, -1]
 
     def sure(self, weights: Weights) -> NDArray[np.bool_]:
         """The steps (n, t) before the first tie of their sequence."""
@@ -82,33 +87,6 @@ def _nearest(cell: Cell, p: Array) -> Array:
         return jnp.full((p.shape[0], 1), jnp.inf)
     passes = jnp.where(candidate >= threshold, candidate, jnp.inf)
     return jnp.minimum(jnp.abs(candidate - threshold), passes)
-
-
-def in_eight_bits(model: Backbone) -> Backbone:
-    """The model with every matrix rounded as `--weights int8` rounds it."""
-
-    def small(matrix: Array) -> Array:
-        return jnp.asarray(rounded(np.asarray(matrix)).numbers())
-
-    def of_map(leaf: Any) -> Any:
-        if not isinstance(leaf, Linear):
-            return leaf
-        return eqx.tree_at(lambda layer: layer.weight, leaf, small(leaf.weight))
-
-    model = jax.tree.map(of_map, model, is_leaf=lambda leaf: isinstance(leaf, Linear))
-    for i, block in enumerate(model.blocks):
-        if block.position.positions.shape[0]:
-            positions = small(block.position.positions)
-            model = eqx.tree_at(lambda m, i=i: m.blocks[i].position.positions, model, positions)
-        if isinstance(block.cell, LRU):
-            both = small(jnp.concatenate([block.cell.mix_real, -block.cell.mix_imaginary]))
-            d = block.cell.state_size
-            model = eqx.tree_at(
-                lambda m, i=i: (m.blocks[i].cell.mix_real, m.blocks[i].cell.mix_imaginary),
-                model,
-                (both[:d], -both[d:]),
-            )
-    return model
 
 
 def computed_by(model: Backbone, weights: Weights) -> Backbone:

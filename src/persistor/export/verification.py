@@ -9,23 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from persistor._tools.errors import PersistorError
 from persistor._tools.folders import checksum
+from persistor.data import mfcc
 from persistor.export import boards
 from persistor.export.agreement import Agreement, Examples, agreement
 from persistor.export.compilers import STRICT, Failed, host_compilers, missing, run
 from persistor.export.folder import read_manifest
 from persistor.export.host import Host
 from persistor.export.program import Program, program
+from persistor.export.report import report
 from persistor.export.truth import computed_by, truth
 from persistor.export.vectors import ROUNDING, Vectors, heard, tolerance, vectors_text
 from persistor.model import Backbone
 
 SANITIZERS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 SAME = 0.99  # share of the answers that must be the model's; in eight bits it is stated
+WORDS = 0.995  # share of the sounds whose word must be the model's; stated of invented sounds
 ON_BOARD = 3  # sequences that a board computes
 BOARD_WORK = 3_000_000  # multiplications that a board makes for them, about
+HEARING = 500_000_000  # instructions that a board spends on sounds, about
 
 
 @dataclass(frozen=True)
@@ -120,18 +125,22 @@ def _hears(host: Host, examples: Examples) -> Finding:
     model, preparation = host.program.model, host.program.model.preparation
     assert preparation is not None
     x = np.stack([heard(preparation, samples) for samples in examples.sounds])
-    wanted = np.concatenate(
-        [truth(model, x[i : i + 64]).outputs[:, -1] for i in range(0, len(x), 64)]
-    )
+    wanted = np.concatenate([truth(model, x[i : i + 64]).last for i in range(0, len(x), 64)])
     outputs = np.stack([host.heard(samples) for samples in examples.sounds])
-    words = (outputs.argmax(-1) == wanted.argmax(-1)).mean()
+    words = float((outputs.argmax(-1) == wanted.argmax(-1)).mean())
     apart = float(np.median(np.abs(outputs - wanted).max(-1)))
+    numbers: dict[str, Any] = {"words": words, "sounds": len(x)}
     text = (
-        f"{len(x)} sounds as PCM: the trained model's word for {words:.2%}, "
-        f"outputs within {apart:.2g} for half of them"
+        f"{len(x)} sounds as PCM: the trained model's word for {words:.2%} "
+        f"({WORDS:.1%} wanted), outputs within {apart:.2g} for half of them"
     )
-    enough = bool(words >= SAME) or host.program.weights == "int8"
-    return Finding("sounds", text, enough, {"words": float(words), "sounds": len(x)})
+    if examples.recorded and examples.score is not None:
+        numbers |= {"score": examples.score(outputs), "model score": examples.score(wanted)}
+        text += (
+            f"; {examples.metric} {numbers['score']:.4f}, of the model {numbers['model score']:.4f}"
+        )
+    stated = host.program.weights == "int8" and not examples.recorded
+    return Finding("sounds", text, words >= WORDS or stated, numbers)
 
 
 def _sanitized(folder: Path, made: Program, examples: Examples, place: Path) -> Finding:
@@ -162,7 +171,7 @@ def _vectors(made: Program, examples: Examples) -> Vectors:
         inputs.append(x[:n])
         outputs.append(found.outputs[0, n - 1])
         allowed = max(allowed, tolerance(found, made.weights))
-    return Vectors(inputs, np.stack(outputs), allowed, list(examples.sounds[:1]))
+    return Vectors(inputs, np.stack(outputs), allowed, list(examples.sounds))
 
 
 def _on_board(
@@ -180,7 +189,8 @@ def _on_board(
         return Finding(board.title, text, None)
     most = max(4, BOARD_WORK // (ON_BOARD * made.parts.cost["step", "multiplications"]))
     shorter = [x[:most] for x in examples.inputs[:ON_BOARD]]
-    vectors = _vectors(made, replace(examples, inputs=shorter))
+    sounds = _some_sounds(made, examples, board)
+    vectors = _vectors(made, replace(examples, inputs=shorter, sounds=sounds))
     try:
         found = boards.measured(made, sources, vectors, board, place / board.machine)
     except Failed as error:
@@ -194,13 +204,33 @@ def _on_board(
         f"{found.flash:,} bytes of flash without the mathematical library, "
         f"{host.state_bytes():,} of state, {found.stack:,} of stack"
     )
+    same = True
     if vectors.sounds:
-        apart = max(apart, float(np.abs(found.heard - host.heard(vectors.sounds[0])).max()))
+        answers = np.stack([host.heard(samples) for samples in vectors.sounds])
+        apart = max(apart, float(np.abs(found.heard - answers).max()))
+        words = int((found.heard.argmax(-1) == answers.argmax(-1)).sum())
+        same = words == len(answers)
         text += (
-            f"; {found.hear:,.0f} instructions for a clip, with {found.stack_hearing:,} of stack"
+            f"; the word of this machine for {words} of {len(answers)} sounds, within {apart:.2g}; "
+            f"{found.hear:,.0f} instructions for one, with {found.stack_hearing:,} of stack and "
+            f"{report(made)['bytes of memory']['ear']:,} of what was heard"
         )
     numbers = {k: v for k, v in found.__dict__.items() if not isinstance(v, np.ndarray)}
-    return Finding(board.title, text, apart <= allowed, numbers)
+    return Finding(board.title, text, same and apart <= allowed, numbers)
+
+
+def _some_sounds(
+    made: Program, examples: Examples, board: boards.Board
+) -> tuple[NDArray[np.int16], ...]:
+    """As many of the sounds as a board holds and hears in some seconds, from all over the list."""
+    sounds = examples.sounds
+    if not sounds:
+        return ()
+    about = report(made)["instructions, about"][board.title]
+    each = len(sounds[0]) // mfcc.HOP * (about["frame"] + about["step"]) + about["answer"]
+    fitting = (boards.ROOM - made.parts.bytes) // (2 * len(sounds[0]))
+    most = max(1, min(len(sounds), HEARING // each, fitting))
+    return tuple(sounds[i * len(sounds) // most] for i in range(most))
 
 
 def _fast(hosts: list[Host], examples: Examples) -> Finding:

@@ -69,9 +69,7 @@ def preparation_of(model: Any) -> Preparation:
 def predictions(model: Any, examples: Iterable[Example]) -> Iterator[Prediction]:
     """A backbone's answers, in order; some are computed together."""
     preparation = preparation_of(model)
-    outputs = model.decoder.linear.weight.shape[1]
-    names = preparation.letters if preparation.answer == "next" else preparation.classes
-    classes = names or tuple(map(str, range(outputs)))
+    classes = preparation.names(model.decoder.linear.weight.shape[1])
     waiting, size = iter(examples), 0
     while batch := list(itertools.islice(waiting, TOGETHER)):
         size = size or (1 if len(batch) == 1 else TOGETHER)  # one program for all batches

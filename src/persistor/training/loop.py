@@ -25,6 +25,7 @@ from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int
 from persistor.experiment import Experiment
 from persistor.model import Backbone
+from persistor.model.eight_bits import in_eight_bits
 from persistor.model.file import read_arrays, save, write_arrays
 from persistor.model.trained import runs_folder
 from persistor.nn.draws import copies, first_key, fold_in
@@ -123,6 +124,7 @@ class Trainer:
     def model(self, params: Backbone, step: Int[Array, ""], frozen: Backbone) -> Backbone:
         """The model with these parameters, at a step."""
         model = eqx.combine(params, frozen)
+        model = in_eight_bits(model) if self.spec.eight_bits else model
         epsilon = self.epsilon(step)
         return model if epsilon is None else model.with_epsilon(epsilon)
 

@@ -152,6 +152,7 @@ def _options(experiment: Experiment) -> list[str]:
         "batch": (training.batch, 64),
         "lr": (training.learning_rate, TrainingSpec.learning_rate),
         "seed": (experiment.seed, 0),
+        "eight_bits": (training.eight_bits, False),
         "stop_early": (_switch(training.stop_early), _switch(own)),
     }
     words: list[str] = []
@@ -199,6 +200,7 @@ def _has_options(experiment: Experiment) -> bool:
         spec.learning_rate,
         spec.learning_rate / 100,
         stop_early=spec.stop_early,
+        eight_bits=spec.eight_bits,
     )
     task: Any = experiment.task
     if task.name not in TASKS:

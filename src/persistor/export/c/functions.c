@@ -62,6 +62,24 @@ typedef struct {
 } map;
 
 /*: apply int8 needs map int8 */
+/* Four sums at a time share what they read. */
+static void four(const int8_t *w, const int16_t *x, int n, int32_t *sums)
+{
+    const int8_t *v = w + n, *u = v + n, *t = u + n;
+    int32_t a = 0, b = 0, c = 0, d = 0;
+    for (int i = 0; i < n; i++) {
+        const int32_t shared = x[i];
+        a += w[i] * shared;
+        b += v[i] * shared;
+        c += u[i] * shared;
+        d += t[i] * shared;
+    }
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+}
+
 /* The inputs become integers of up to 16 bits, as large as their int32 sums allow. */
 static void apply(const map *f, const float *x, const float *from, float *y)
 {
@@ -73,17 +91,21 @@ static void apply(const map *f, const float *x, const float *from, float *y)
         if (fabsf(x[i]) > largest)
             largest = fabsf(x[i]);
     const float unit = largest / limit, units = limit / largest;
-    for (int i = 0; i < f->inputs; i++) {
-        const float v = x[i] * units;
-        rounded[i] = (int16_t)(v > 0.0f ? v + 0.5f : v < 0.0f ? v - 0.5f : 0.0f);
-    }
+    for (int i = 0; i < f->inputs; i++) /* a positive number is rounded without a branch */
+        rounded[i] = (int16_t)((int32_t)(x[i] * units + 32768.5f) - 32768);
     const int8_t *w = f->weights;
-    for (int j = 0; j < f->outputs; j++, w += f->inputs) {
-        int32_t sum = 0;
-        for (int i = 0; i < f->inputs; i++)
-            sum += w[i] * rounded[i];
-        y[j] = (from ? from[j] : 0.0f) + (f->bias ? f->bias[j] : 0.0f)
-            + (float)sum * (f->scales[j] * unit);
+    for (int j = 0; j < f->outputs; j += 4) {
+        const int rows = f->outputs - j < 4 ? f->outputs - j : 4;
+        int32_t sums[4] = {0, 0, 0, 0};
+        if (rows == 4)
+            four(w, rounded, f->inputs, sums);
+        else
+            for (int k = 0; k < rows; k++)
+                for (int i = 0; i < f->inputs; i++)
+                    sums[k] += w[k * f->inputs + i] * rounded[i];
+        for (int k = 0; k < rows; k++, w += f->inputs)
+            y[j + k] = (from ? from[j + k] : 0.0f) + (f->bias ? f->bias[j + k] : 0.0f)
+                + (float)sums[k] * (f->scales[j + k] * unit);
     }
 }
 

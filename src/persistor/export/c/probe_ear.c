@@ -4,9 +4,17 @@
 
 static NAME_ear ear;
 
-void probe_hear(const int16_t *samples, int number, float *output)
+void probe_silence(void)
 {
     NAME_hear_init(&ear);
+}
+
+void probe_hear(const int16_t *samples, int number)
+{
     NAME_hear(&ear, samples, number);
+}
+
+void probe_word(float *output)
+{
     NAME_hear_answer(&ear, output);
 }
