@@ -101,8 +101,8 @@ def library(name):
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 @pytest.mark.parametrize("name", ["BMRU", "CMRU", "LRU", "minGRU"])
 def test_the_playground_computes_what_the_library_does(name):
-    code = (files("persistor.report") / "cells.js").read_text() + (
-        f"console.log(JSON.stringify(unroll({json.dumps(name)}, {json.dumps(INPUTS.tolist())}, "
+    code = (files("persistor.report") / "playground.js").read_text() + (
+        f"console.log(JSON.stringify(persistor.unroll({json.dumps(name)}, {json.dumps(INPUTS.tolist())}, "
         f"{json.dumps(SETTINGS)})))"
     )
     done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)

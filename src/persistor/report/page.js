@@ -1,20 +1,11 @@
 const data = JSON.parse(document.getElementById("data").textContent);
-const COLOURS = { BMRU: "--c2", CMRU: "--c1", LRU: "--c3", minGRU: "--c4" };
-
-function svg(tag, attributes, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
+const { svg, fitting, lanes } = persistor;
+const field = (name) => document.getElementById(name);
 
 function titled(node, text) {
   node.append(svg("title", {}, text));
   return node;
 }
-
-// The width to draw at: text keeps its size on a narrow screen.
-const fitting = (box) => Math.min(720, Math.max(300, box.clientWidth));
 
 // Every entry of a table: the paper's range as a bar with its mean, a dot for each of our seeds.
 function drawTable(box, table) {
@@ -95,42 +86,6 @@ function showCurve() {
 choice.addEventListener("change", showCurve);
 showCurve();
 
-// The playground: an input for every step, and the states that the cells come to.
-const STEPS = 120;
-let inputs = [];
-const field = (name) => document.getElementById(name);
-const number = (name) => Number(field(name).value);
-
-function play() {
-  for (const name of ["input", "epsilon", "threshold", "scale", "decay"]) {
-    field(`${name}-value`).textContent = number(name).toFixed(2);
-  }
-  const p = { epsilon: number("epsilon"), threshold: number("threshold"), scale: number("scale"),
-    decay: number("decay") };
-  const series = Object.keys(CELLS).map((name) => [name, COLOURS[name], unroll(name, inputs, p)]);
-  const xs = inputs.map((_, i) => i);
-  drawLines(field("states"), xs, series, "states of the four cells over the last steps");
-  drawLines(field("inputs"), xs, [["input", "--faint", inputs]], "the input over the last steps");
-  field("readout").textContent = series
-    .map(([name, , values]) => `${name} ${values[values.length - 1].toFixed(3)}`).join(", ");
-}
-
-function feed(value, times) {
-  for (let i = 0; i < times; i++) inputs.push(value);
-  inputs = inputs.slice(-STEPS);
-  play();
-}
-
-function example() {
-  inputs = [0, 0, 0, 0, 0];
-  for (const value of [1.5, 0, -1.5, 0, 1.5, 0]) for (let i = 0; i < (value ? 2 : 12); i++) inputs.push(value);
-  play();
-}
-
-field("input").addEventListener("input", () => feed(number("input"), 1));
-field("hold").addEventListener("click", () => feed(number("input"), 10));
-field("example").addEventListener("click", example);
-for (const name of ["epsilon", "threshold", "scale", "decay"]) field(name).addEventListener("input", play);
-addEventListener("resize", () => { drawTables(); showCurve(); play(); });
-example();
-document.documentElement.dataset.ready = field("readout").textContent;
+persistor.playground(field("playground-here"));
+addEventListener("resize", () => { drawTables(); showCurve(); });
+document.documentElement.dataset.ready = document.querySelector("#playground-here [role=status]").textContent;

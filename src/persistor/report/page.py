@@ -35,7 +35,7 @@ def page(folder: Path, report: Callable[[int, int], None] = lambda done, total: 
     facts = {"runs": f"{len(outcomes)} in {folder.name}", **examine(), "again": _command(folder)}
     return Template(_read("page.html")).substitute(
         css=_read("page.css"),
-        cells=_read("cells.js"),
+        playground=_read("playground.js"),
         js=_read("page.js"),
         states=_read("states.js"),
         summary=html.escape(" ".join(overall(compared))),

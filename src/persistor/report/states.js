@@ -8,38 +8,10 @@ function keptSteps({ steps, every }) {
   return kept;
 }
 
-// A lane for each line, on its own scale, and below it a bar over every stretch of updates.
-function drawLanes(box, xs, lanes, label) {
-  const lane = 56, height = lanes.length * lane + 20;
-  const { picture, x, width } = frame(box, xs, height, label);
-  const half = (x(xs[1] ?? xs[0]) - x(xs[0])) / 2;
-  const say = (at, y, text, kind) => picture.append(svg("text", { x: at, y, class: kind,
-    "text-anchor": at === LEFT ? "start" : "end" }, text));
-  lanes.forEach(({ name, values, updates }, number) => {
-    const top = number * lane + 6, low = Math.min(...values), high = Math.max(...values);
-    const y = (v) => top + (high === low ? 17 : ((high - v) / (high - low)) * 34);
-    const points = values.map((v, i) => `${x(xs[i]).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
-    picture.append(svg("polyline", { points, class: updates ? "line state" : "line given" }));
-    say(LEFT - 6, top + 21, name, "");
-    if (high > low) say(LEFT - 6, top + 6, high.toPrecision(3), "faint");
-    say(LEFT - 6, top + 36, low.toPrecision(3), "faint");
-    if (!updates) return;
-    const path = [...updates.matchAll(/1+/g)].map(({ index, 0: run }) => {
-      const from = Math.max(LEFT, x(xs[index]) - half);
-      const to = Math.min(width - 8, x(xs[index + run.length - 1]) + half);
-      return `M${from.toFixed(1)} ${top + 42}H${Math.max(to, from + 1).toFixed(1)}`;
-    }).join("");
-    picture.append(svg("path", { d: path, class: "mark" }));
-  });
-  say(LEFT, height - 6, String(xs[0]), "faint");
-  say(width - 8, height - 6, String(xs[xs.length - 1]), "faint");
-  return { picture, x, height };
-}
-
 function watchStates() {
   const choose = { run: field("inside-run"), example: field("inside-example"), block: field("inside-block") };
   const slider = field("inside-step");
-  let lanes, xs, drawn, cursor;
+  let list, xs, drawn, cursor;
 
   function options(select, names) {
     select.replaceChildren(...names.map((name, i) => new Option(name, i)));
@@ -63,11 +35,11 @@ function watchStates() {
     const run = data.states[choose.run.value];
     const example = run.examples[choose.example.value], block = example.blocks[choose.block.value];
     xs = keptSteps(example);
-    lanes = [
-      ...example.inputs.map((values, i) => ({ name: run.inputs[i], values, letters: example.letters })),
-      ...block.states.map((values, i) => ({ name: `unit ${i}`, values, updates: block.updates[i] })),
+    list = [
+      ...example.inputs.map((values, i) => ({ name: run.inputs[i], kind: "given", values, letters: example.letters })),
+      ...block.states.map((values, i) => ({ name: `unit ${i}`, kind: "state", values, updates: block.updates[i] })),
     ];
-    drawn = drawLanes(field("inside-lanes"), xs, lanes,
+    drawn = lanes(field("inside-lanes"), xs, list,
       "the input and the states over the steps, with marks where a unit updated; the slider reads out the values");
     cursor = svg("line", { y1: 0, y2: drawn.height, class: "cursor" });
     drawn.picture.append(cursor);
@@ -92,7 +64,7 @@ function watchStates() {
   function read() {
     const at = Number(slider.value), step = xs[at];
     for (const end of ["x1", "x2"]) cursor.setAttribute(end, drawn.x(step));
-    const rows = lanes.map(({ name, values, letters, updates }) => [name,
+    const rows = list.map(({ name, values, letters, updates }) => [name,
       letters ? `${values[at]} ${JSON.stringify(letters[at])}` : String(values[at]),
       updates ? (updates[at] === "1" ? "yes" : "no") : ""]);
     field("inside-at").textContent = `${step} of 0 to ${xs[xs.length - 1]}`;
