@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick lint docs clean
+.PHONY: demo test quick lint docs check-docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/persistor demo
@@ -24,6 +24,10 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees -b html docs build/site
 	@echo "build/site/index.html"
+
+check-docs: docs  # needs chromium and npm
+	npm install --silent --no-audit --no-fund --prefix build/axe axe-core
+	$(BIN)/python docs/check.py build/site build/axe/node_modules/axe-core/axe.min.js
 
 clean:
 	rm -rf $(VENV) build demo *.egg-info src/*.egg-info src/persistor/kernels/*.so

@@ -20,10 +20,11 @@ import persistor
 from persistor.report.page import page
 
 sys.path.insert(0, str(Path(__file__).parent))
-from docstrings import to_restructured
+from docstrings import shorter_types, to_restructured
 
 ROOT = Path(__file__).parents[1]
 MADE = ROOT / "build" / "gallery"  # what the scripts of examples/ printed and drew
+RESULTS = ROOT / "results" / "runs.jsonl"
 FIGURES = ROOT / "build" / "figures"  # the paper's, with our results
 NAVIGATION = {
     "Start": ["how-to/install", "tutorials/first-run", "tutorials/your-own-model"],
@@ -63,13 +64,12 @@ NAVIGATION = {
 
 project = "persistor"
 author = "The persistor authors"
-copyright = "the persistor authors, Apache-2.0"  # noqa: A001: Sphinx has this name
+copyright = "the persistor authors, Apache-2.0"
 release = persistor.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
-exclude_patterns = ["_static"]
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_inline", "attrs_block", "deflist"]
+myst_enable_extensions = ["deflist"]
 suppress_warnings = ["misc.highlighting_failure"]  # output of commands is no program
 highlight_language = "none"  # a block without a language is what a terminal shows
 
@@ -86,11 +86,17 @@ html_theme = "furo"
 html_title = f"persistor {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
+
+
+def _newer(made: Path, source: Path) -> bool:
+    """Whether a file is there and newer than what it was made from."""
+    return made.exists() and made.stat().st_mtime > source.stat().st_mtime
 
 
 def run_examples(app: Sphinx) -> None:
@@ -99,8 +105,7 @@ def run_examples(app: Sphinx) -> None:
     rc = {**os.environ, "MATPLOTLIBRC": str(ROOT / "docs" / "_static" / "matplotlibrc")}
     for script in sorted((ROOT / "examples").glob("*.py")):
         printed, picture = MADE / f"{script.stem}.txt", MADE / f"{script.stem}.svg"
-        made = script.stat().st_mtime
-        if all(path.exists() and path.stat().st_mtime > made for path in (printed, picture)):
+        if _newer(printed, script) and _newer(picture, script):
             continue
         print(f"running examples/{script.name}", flush=True)
         done = subprocess.run(
@@ -112,8 +117,10 @@ def run_examples(app: Sphinx) -> None:
 
 
 def draw_figures(app: Sphinx) -> None:
-    """Draw the paper's figures with the runs in results/."""
-    command = [sys.executable, "-m", "persistor.cli", "figure", "--runs", ROOT / "results"]
+    """Draw the paper's figures with the runs in results/, unless they are newer."""
+    if _newer(FIGURES / "smnist.png", RESULTS):
+        return
+    command = [sys.executable, "-m", "persistor.cli", "figure", "--runs", RESULTS.parent]
     subprocess.run([*command, "--folder", FIGURES], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -168,10 +175,25 @@ def add_playground(app: Sphinx, name: str, template: str, context: dict, doctree
         app.add_js_file(None, body=f'addEventListener("DOMContentLoaded", () => {start[:-1]});')
 
 
+def mend(app: Sphinx, name: str, template: str, context: dict, doctree: object) -> None:
+    """Mend what a screen reader stumbles over: captions without a level, lists without terms."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
+
+    def lines(found: re.Match[str]) -> str:
+        parameters = re.sub(r"<(/?)dd>", r"<\1div>", found[1])
+        return f'<div class="parameters">{parameters}</div>'
+
+    context["body"] = re.sub(r"<dl>\s*((?:<dd>.*?</dd>\s*)+)</dl>", lines, context.get("body", ""))
+
+
 def write_report(app: Sphinx, failed: Exception | None) -> None:
     """The report page of all measured runs stands beside the site."""
-    if failed is None and app.builder.format == "html":
-        (Path(app.outdir) / "report.html").write_text(page(ROOT / "results"))
+    report = Path(app.outdir) / "report.html"
+    if failed is None and app.builder.format == "html" and not _newer(report, RESULTS):
+        report.write_text(page(RESULTS.parent))
 
 
 def setup(app: Sphinx) -> None:
@@ -180,5 +202,7 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", draw_figures)
     app.connect("source-read", complete)
     app.connect("autodoc-process-docstring", to_restructured)
+    app.connect("autodoc-process-signature", shorter_types)
     app.connect("html-page-context", add_playground)
+    app.connect("html-page-context", mend, priority=900)  # after furo
     app.connect("build-finished", write_report)

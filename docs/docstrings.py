@@ -1,4 +1,4 @@
-"""Docstrings of persistor are plain text with `names` in backticks; Sphinx reads reStructuredText."""
+"""Docstrings of persistor are plain text with `names` in backticks; Sphinx reads another form."""
 
 from __future__ import annotations
 
@@ -59,3 +59,20 @@ def _table(rows: list[list[str]], package: str) -> list[str]:
         for number, cell in enumerate(row):
             lines.append(f"   {'* -' if number == 0 else '  -'} {_inline(cell, package)}")
     return [*lines, ""]
+
+
+def shorter_types(
+    app: object, what: str, name: str, obj: object, options: object, given: str | None, result: str
+) -> tuple[str | None, str | None]:
+    """Types as they stand in the code, and the transitions of JAX where two packages have them."""
+
+    def short(text: str | None) -> str | None:
+        if text is None:
+            return None
+        text = text.replace("jaxlib._jax.Array", "Array")
+        text = re.sub(r"Key\[Array, ''\]( \| UInt32\[Array, '\d'\])*", "Key", text)
+        if name.startswith("persistor.analysis"):
+            text = re.sub(r"(?<![\w.~])Affine\b", "~persistor.Affine", text)
+        return text
+
+    return short(given), short(result)
