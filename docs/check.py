@@ -25,11 +25,21 @@ PAGES = (
     "reference/api/cells.html",
     "report.html",
 )
-QUIET = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--hide-scrollbars --virtual-time-budget=20000 --enable-logging=stderr"
-).split()
+CHROMIUM = [
+    "chromium",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--virtual-time-budget=20000",
+    "--enable-logging=stderr",
+    "--dump-dom",
+]
 LOOKS = {"light": (), "dark": ("--blink-settings=preferredColorScheme=0",)}
 SIZES = {"wide": "1440,900", "narrow": "400,800"}
 RUN = """<script>addEventListener("load", async () => {
@@ -52,8 +62,13 @@ def look(page: Path, axe: Path, look: tuple[str, ...], size: str) -> list[str]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                ["chromium", *QUIET, *look, f"--user-data-dir={folder}", f"--window-size={size}"]
-                + ["--dump-dom", beside.as_uri()],
+                [
+                    *CHROMIUM,
+                    *look,
+                    f"--user-data-dir={folder}",
+                    f"--window-size={size}",
+                    beside.as_uri(),
+                ],
                 capture_output=True,
                 text=True,
                 timeout=300,

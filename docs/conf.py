@@ -69,7 +69,6 @@ release = persistor.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["deflist"]
 suppress_warnings = ["misc.highlighting_failure"]  # output of commands is no program
 highlight_language = "none"  # a block without a language is what a terminal shows
 
@@ -101,6 +100,8 @@ def _newer(made: Path, source: Path) -> bool:
 
 def run_examples(app: Sphinx) -> None:
     """Run every script of examples/ whose picture is missing or older than it."""
+    if not app.config.examples:
+        return
     MADE.mkdir(parents=True, exist_ok=True)
     rc = {**os.environ, "MATPLOTLIBRC": str(ROOT / "docs" / "_static" / "matplotlibrc")}
     for script in sorted((ROOT / "examples").glob("*.py")):
@@ -148,23 +149,20 @@ def _figure(asked: re.Match[str]) -> str:
 
 def _executed(script: Path) -> str:
     """A script's picture, what it printed, and the script."""
-    picture, printed = _picture(script.stem), (MADE / f"{script.stem}.txt").read_text()
     code = script.read_text()
+    shown = f"\n\n## The script\n\n```python\n{code}```\n"
+    if not (MADE / f"{script.stem}.svg").exists():
+        return shown
+    picture = os.path.relpath(MADE / f"{script.stem}.svg", ROOT / "docs" / "gallery")
+    printed = (MADE / f"{script.stem}.txt").read_text()
     alt = code.split('"""')[1].replace("\n", " ")
-    return (
-        f"\n\n![{alt}]({picture})\n\n## What it printed\n\n```text\n{printed}```\n\n"
-        f"## The script\n\n```python\n{code}```\n"
-    )
+    return f"\n\n![{alt}]({picture})\n\n## What it printed\n\n```text\n{printed}```{shown}"
 
 
 def _all_examples() -> str:
     """The toctree of the gallery, in the order of its page."""
     listed = re.findall(r"\]\(([\w-]+)\.md\)", (ROOT / "docs" / "gallery" / "index.md").read_text())
     return "\n\n```{toctree}\n:hidden:\n\n" + "\n".join(dict.fromkeys(listed)) + "\n```\n"
-
-
-def _picture(stem: str) -> str:
-    return os.path.relpath(MADE / f"{stem}.svg", ROOT / "docs" / "gallery")
 
 
 def add_playground(app: Sphinx, name: str, template: str, context: dict, doctree: object) -> None:
@@ -197,7 +195,8 @@ def write_report(app: Sphinx, failed: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Called by Sphinx; `-D examples=0` leaves the scripts of the gallery unrun."""
+    app.add_config_value("examples", True, "env", bool)
     app.connect("builder-inited", run_examples)
     app.connect("builder-inited", draw_figures)
     app.connect("source-read", complete)

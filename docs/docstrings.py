@@ -70,7 +70,8 @@ def shorter_types(
         if text is None:
             return None
         text = text.replace("jaxlib._jax.Array", "Array")
-        text = re.sub(r"Key\[Array, ''\]( \| UInt32\[Array, '\d'\])*", "Key", text)
+        text = re.sub(r"Key(\[Array, ''\])?( \| UInt32\[Array, '\d'\])+", "Key", text)
+        text = re.sub(r"Architecture\(norm=.*?starts=\(\)\)", "PAPER", text)
         if name.startswith("persistor.analysis"):
             text = re.sub(r"(?<![\w.~])Affine\b", "~persistor.Affine", text)
         return text

@@ -25,7 +25,7 @@ def main(folder, length=60):
             print(f"{name:10} unit {unit.unit} {unit.verdict:8} {retained}, flow {unit.flow:g}")
         writes = np.asarray(trace.updates)[0].T
         row[0].imshow(writes, aspect="auto", cmap="Greys", interpolation="nearest", vmin=0, vmax=1)
-        row[0].set(title=f"{name}: black is a write", ylabel="unit", xlabel="step")
+        row[0].set(title=f"{name}: when it writes", ylabel="unit", xlabel="step")
         row[0].set_yticks(range(len(writes)))
         row[1].step(range(length), np.asarray(trace.states)[0], where="post")
         row[1].set(title=f"{name}: the states", xlabel="step")
