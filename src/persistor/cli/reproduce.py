@@ -305,7 +305,8 @@ class Report:
 
     The page has a map of all entries of the paper, tables by claim, learning curves to compare, the
     states inside trained networks, and a playground where you move the states of cells with an
-    input. If the name of the page ends in .md, it is Markdown instead: the tables, and why results differ from the paper. For example:
+    input. If the name of the page ends in .md, it is Markdown instead: the tables, and why results
+    differ from the paper. For example:
 
       persistor report --runs runs
       persistor report --runs results --page docs/results.md
