@@ -11,11 +11,11 @@ function titled(made, text) {
 // A number with few digits, short enough to stand beside an axis.
 const brief = (v, digits = 3) => (v && Math.abs(v) < 0.001 ? v.toExponential(1) : v.toPrecision(digits));
 
-// A line for each series over a common axis. A series is { name, values, steps, look: number of its look };
-// `limits` are numbers that the vertical axis holds anyway.
+// A line for each series over a common axis, and their names below. A series is { name, values, steps, look },
+// with the number of its look; `limits` are numbers that the vertical axis holds anyway.
 const LOOKS = 6;
 function drawLines(box, series, label, limits = [Infinity, -Infinity]) {
-  const width = fitting(box), height = 300, bottom = 28, left = 64;
+  const width = fitting(box), axis = 280, height = axis + 8 + 18 * series.length, left = 64;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   const steps = series.flatMap((s) => [s.steps[0], s.steps[s.steps.length - 1]]);
   const from = Math.min(...steps), to = Math.max(...steps);
@@ -23,7 +23,7 @@ function drawLines(box, series, label, limits = [Infinity, -Infinity]) {
   for (const { values } of series) for (const v of values) { low = Math.min(low, v); high = Math.max(high, v); }
   if (low === high) { low -= 1; high += 1; }
   const x = (v) => left + ((v - from) / (to - from || 1)) * (width - left - 8);
-  const y = (v) => 8 + ((high - v) / (high - low)) * (height - 8 - bottom);
+  const y = (v) => 8 + ((high - v) / (high - low)) * (axis - 28);
   for (const v of [low, (low + high) / 2, high]) {
     picture.append(svg("line", { x1: left, x2: width - 8, y1: y(v), y2: y(v), class: "grid" }),
       svg("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end", class: "faint" }, brief(v)));
@@ -33,11 +33,16 @@ function drawLines(box, series, label, limits = [Infinity, -Infinity]) {
     picture.append(titled(svg("polyline", { points, class: `line look${look % LOOKS}` }), name));
   }
   for (const v of [from, (from + to) / 2, to]) {
-    picture.append(svg("text", { x: x(v), y: height - 8, class: "faint",
+    picture.append(svg("text", { x: x(v), y: axis, class: "faint",
       "text-anchor": v === from ? "start" : v === to ? "end" : "middle" }, Math.round(v).toLocaleString("en")));
   }
+  series.forEach(({ name, look }, i) => {
+    const at = axis + 18 * (i + 1);
+    picture.append(svg("line", { x1: left, x2: left + 30, y1: at - 4, y2: at - 4, class: `line look${look % LOOKS}` }),
+      svg("text", { x: left + 38, y: at }, name));
+  });
   box.replaceChildren(picture);
-  return { picture, x, height, from, to };
+  return { picture, x, y, from, to };
 }
 
 // A short line in the look of a series, as a key.

@@ -65,7 +65,7 @@ function compareCurves(place) {
       const [, box, files] = pictures.children[number].children;
       const drawn = drawLines(box, series,
         `${metric} in validation over steps: ${series.map((s) => s.name).join(", ")}`);
-      const cursor = svg("line", { y1: 0, y2: drawn.height - 24, class: "cursor" });
+      const cursor = svg("line", { y1: 0, y2: 260, class: "cursor" });
       drawn.picture.append(cursor);
       cursors.push({ ...drawn, cursor });
       offer(files, `curves-${metric}`, `the chosen curves of ${metric}`,

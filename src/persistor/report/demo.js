@@ -1,11 +1,10 @@
 // The page of the demo: accuracy by length, and the playground.
 function drawLengths() {
   const series = data.lengths.map((line, look) => ({ ...line, look }));
-  const { picture, x, height } = drawLines(field("lengths-here"), series,
+  const { picture, x, y } = drawLines(field("lengths-here"), series,
     `accuracy over the length of the string: ${series.map((s) => s.name).join(", ")}`, [0.4, 1]);
   const [from, to] = data.seen.map((v) => x(Math.max(v, series[0].steps[0])));
-  picture.prepend(svg("rect", { x: from, y: 0, width: to - from, height: height - 28, class: "range" }));
-  field("lengths-key").replaceChildren(...series.map(({ name, look }) => node("span", { class: "named" }, key(look), name)));
+  picture.prepend(svg("rect", { x: from, y: y(1), width: to - from, height: y(0.4) - y(1), class: "range" }));
   offer(field("lengths-files"), "accuracy-by-length", "accuracy by length", { picture: () => picture,
     rows: () => [["model", "length", "accuracy"], ...series.flatMap((s) => s.values.map((v, i) => [s.name, s.steps[i], v]))] });
 }

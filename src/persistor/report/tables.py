@@ -44,7 +44,8 @@ def _table(comparison: Comparison) -> str:
         f'<h4 id="{name}">{html.escape(comparison.heading)}</h4>'
         f"<p>{comparison.summary()}. <code>persistor reproduce {name}</code></p>"
         f'<div class="plot" data-table="{name}"></div>'
-        f'<details class="numbers"><summary>All numbers of {name}</summary>'
+        f'<details class="numbers{"" if there else " empty"}">'
+        f"<summary>All numbers of {name}</summary>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="All numbers of {name}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         "</div></details>"
