@@ -116,14 +116,18 @@ def _counter(inputs: int) -> Any:
 
 
 def files(inputs: tuple[str, ...], endings: tuple[str, ...]) -> list[Path]:
-    """The files, whatever their names are, and those in the folders with one of the endings."""
+    """The files, whatever their names are, and those in the folders with one of the endings.
+
+    A folder of .npy files, among them x.npy, is one input.
+    """
     from persistor.data.contents import survey
 
     found: list[Path] = []
     for path in map(Path, inputs):
         if not path.exists():
             raise PersistorError(f"{path} does not exist")
-        found += [path / name for name in survey(path, endings).names] if path.is_dir() else [path]
+        whole = not path.is_dir() or (".npz" in endings and (path / "x.npy").exists())
+        found += [path] if whole else [path / name for name in survey(path, endings).names]
     if not found:
         raise PersistorError(f"there are no files ({', '.join(endings)}) in {', '.join(inputs)}")
     return found

@@ -86,6 +86,11 @@ def by_lists(folder: Path, names: Sequence[str]) -> NDArray[np.int64]:
     return chosen
 
 
+def has_lists(folder: Path) -> bool:
+    """Whether the publisher's lists are there."""
+    return all((folder / file).is_file() for file in LISTS.values())
+
+
 def groups_by_pattern(names: Sequence[str], pattern: str) -> list[str]:
     """What the group `group` of a regular expression finds in each file name.
 
