@@ -30,9 +30,9 @@ from persistor.data.contents import fingerprint
 from persistor.data.dataset import SPLITS
 from persistor.data.mfcc import mfcc
 from persistor.data.preparation import Preparation
-from persistor.data.series import read_table
 from persistor.data.sounds import Sound, decoded, resampled
 from persistor.data.splits import at_random
+from persistor.data.tables import new_sequences
 from persistor.experiment import ModelSpec, TrainingSpec
 from persistor.nn.pooling import Pooling
 from persistor.tasks import KINDS, own_task
@@ -775,7 +775,7 @@ def test_one_table_and_one_for_each_sequence(folder):
     assert only.inputs == 1
     path = tables(folder)
     np.testing.assert_array_equal(
-        read_table(path / "up" / "2.csv", ["b"]), [[0], [2], [4], [6], [8]]
+        new_sequences(path / "up" / "2.csv", ["b"])[""], [[0], [2], [4], [6], [8]]
     )
     many = own_task(path)
     assert (many.columns, many.classes) == (("a", "b"), ("down", "up"))

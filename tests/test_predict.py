@@ -12,15 +12,17 @@ import jax.numpy as jnp
 import matplotlib.image
 import numpy as np
 import pytest
-from publishers import on_data, publish
+from publishers import npz, on_data, publish
 
 import persistor
 from persistor import Experiment, PersistorError, Run, train
 from persistor.cli import main
+from persistor.cli.predict import files
 from persistor.data.preparation import FILES, Preparation
 from persistor.model.file import opened, read_metadata, write_arrays
 from persistor.model.prediction import TOGETHER
 from persistor.tasks import PMNIST, TASKS, CopyFirstClean, IMDb, KWSDigits, Parity, own_task
+from persistor.tasks.own_data import Reading
 
 TINY = {"tiny": True, "state_size": 3, "seed": 3}
 
@@ -123,6 +125,63 @@ def test_a_picture_is_read_in_the_order_of_its_pixels(tmp_path):
         close(prediction.values, jax.nn.softmax(outputs))
 
 
+def test_a_table_of_several_sequences_is_answered_one_by_one(tmp_path):
+    rows = [f"r{i},{t + i},{'ab'[i % 2]}\n" for t in range(3) for i in range(20)]
+    (tmp_path / "all.csv").write_text("id,x,label\n" + "".join(rows))
+    task = own_task(tmp_path / "all.csv", Reading(target="label", sequence="id"))
+    model = model_of(task)
+    every = model.predict(tmp_path / "all.csv")
+    assert [p.name for p in every] == [f"{tmp_path / 'all.csv'}[r{i}]" for i in range(20)]
+    for text in ("id,x\nr4,4\nr4,5\nr4,6\n", "x\n4\n5\n6\n"):
+        (tmp_path / "one.csv").write_text(text)
+        (one,) = model.predict(tmp_path / "one.csv")
+        assert one.name == str(tmp_path / "one.csv")
+        close(one.values, every[4].values)
+
+
+RNG = np.random.default_rng(0)
+ARRAYS = {"x": RNG.normal(size=(30, 5, 2)), "lengths": RNG.integers(1, 6, 30)}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """An untrained model of arrays with a class for every step."""
+    path = tmp_path_factory.mktemp("arrays") / "a.npz"
+    path.write_bytes(npz(**ARRAYS, y=RNG.integers(0, 2, (30, 5))))
+    return model_of(own_task(path))
+
+
+def test_arrays_in_a_file_and_in_a_folder_are_answered_alike(reader, tmp_path):
+    (tmp_path / "a.npz").write_bytes(npz(**ARRAYS, y=np.zeros(30)))
+    (tmp_path / "folder").mkdir()
+    for name, array in ARRAYS.items():
+        np.save(tmp_path / "folder" / f"{name}.npy", array)
+    assert files((str(tmp_path / "folder"),), FILES["arrays"]) == [tmp_path / "folder"]
+    found, again = (reader.predict(tmp_path / name) for name in ("a.npz", "folder"))
+    assert [len(p.best) for p in found] == ARRAYS["lengths"].tolist()
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"lengths": ARRAYS["lengths"] + 1}, "lengths is 6 for sequence .*; it must lie between"),
+        ({"lengths": ARRAYS["lengths"][:9]}, r"lengths is int64 \(9,\); whole numbers \(30,\)"),
+        ({"lengths": ARRAYS["lengths"] / 2}, "lengths is float64"),
+        ({"z": ARRAYS["x"]}, "holds z, which is not understood"),
+        ({"x": ARRAYS["x"][..., :1]}, r"\[0\] has shape \(.*, 1\); \(t, 2\) is expected"),
+        ({"x": np.full((30, 5, 2), np.inf)}, "not a finite number at step 0, feature 0"),
+        ({"x": np.zeros(30)}, r"x has shape \(30,\); \(n, t, f\) or \(t, f\)"),
+    ],
+)
+def test_arrays_that_cannot_be_answered_are_named_in_a_line(changed, says, reader, tmp_path):
+    (tmp_path / "new.npz").write_bytes(npz(**ARRAYS | changed))
+    with pytest.raises(PersistorError, match=says) as error:
+        reader.predict(tmp_path / "new.npz")
+    assert "\n" not in str(error.value)
+
+
 def test_a_text_is_answered_by_class_or_by_what_comes_next(tmp_path):
     (tmp_path / "review.txt").write_text("A film, a café.")
     review = model_of(IMDb(length=12))
@@ -205,7 +264,10 @@ def test_a_run_of_before_says_how_to_add_what_is_missing(listener, tmp_path, cap
         (lambda path: path / "missing.wav", "does not exist"),
         (lambda path: path, "there are no files"),
         (lambda path: _written(path / "cut.wav", b"RIFF0000WAVEfmt "), "is truncated"),
-        (lambda path: _written(path / "odd.wav", b"hello"), "is not a complete sound file"),
+        (
+            lambda path: _written(path / "odd.wav", b"hello"),
+            "odd.wav is not a complete sound file (Format not recognised)",
+        ),
         (lambda path: _written(path / "none.wav", b""), "is not a complete sound file"),
     ],
 )
@@ -217,6 +279,22 @@ def test_inputs_that_cannot_be_read_are_named_in_a_line(make, says, listener, tm
     told = capsys.readouterr().err
     assert says in told
     assert len(told.splitlines()) == 1
+
+
+def test_samples_are_fractions_or_pcm(listener):
+    model = persistor.load(listener[0].path)
+    sound = (9_000 * np.sin(np.arange(8_000))).astype(np.int16)
+    close(model.predict(sound)[0].values, model.predict(sound / 2**15)[0].values)
+    broken = np.where(np.arange(8_000) == 70, np.nan, 0.0)
+    for given, says in (
+        (broken, "not a finite number at sample 70"),
+        (np.zeros(0), "holds no samples"),
+        (np.zeros(8_000, int), "int64; samples of a sound are fractions in .-1, 1., or int16"),
+    ):
+        with pytest.raises(PersistorError, match=says):
+            model.predict(given)
+    with pytest.raises(PersistorError, match="count is 0; it must be a whole number, at least 1"):
+        model.predict(sound)[0].top(0)
 
 
 def _written(path, content):

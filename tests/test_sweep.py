@@ -209,6 +209,30 @@ def test_bars_have_colours_only_if_they_may(no_color, terminal, monkeypatch):
     assert bool(re.search(r"\x1b\[[0-9;]*m", terminal.getvalue())) is not no_color
 
 
+@pytest.mark.parametrize("bar", [lambda: Counter("predicting"), lambda: Watcher(LONG, "accuracy")])
+def test_a_bar_takes_nothing_from_a_file(bar, terminal):
+    """Answers go where they are sent, even if the bar is on a terminal."""
+    file = io.StringIO()
+    with contextlib.redirect_stdout(file), contextlib.redirect_stderr(terminal), bar():
+        print("an answer")
+    assert file.getvalue() == "an answer\n"
+    assert "an answer" not in terminal.getvalue()
+
+
+def test_in_a_log_a_count_tells_the_time_left(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(progress_.time, "monotonic", lambda: now[0])
+    with Counter("reading sounds") as count:
+        for done in (10, 100, 1_000):
+            now[0] += 20.0
+            count(done, 4_000)
+        now[0] += 40.0
+        count(1_100, 0)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "reading sounds 100/4,000 26 min left"
+    assert second == "reading sounds 1,100"
+
+
 def test_in_a_log_the_time_left_is_told_too(monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr(progress_.time, "monotonic", lambda: now[0])

@@ -36,6 +36,27 @@ class RunProgress(Protocol):
 QUIET_SECONDS = 30.0  # between lines when the output is not a terminal
 
 
+class Log:
+    """Lines on standard error that is no terminal, each some time after the one before."""
+
+    def __init__(self):
+        self.said = time.monotonic()
+
+    def say(self, line: str) -> None:
+        """Print a line, unless one was printed a moment ago."""
+        if time.monotonic() - self.said > QUIET_SECONDS:
+            self.said = time.monotonic()
+            print(line, file=sys.stderr, flush=True)
+
+
+def _above_the_bar() -> dict[str, bool]:
+    """What is printed while there is a bar goes above it if it goes to a terminal.
+
+    From a file or a pipe rich would take what belongs there.
+    """
+    return {"redirect_stdout": sys.stdout.isatty(), "transient": True}
+
+
 class Display:
     """On a terminal: a line with a bar and a text, and a line below. Elsewhere: nothing.
 
@@ -49,8 +70,8 @@ class Display:
         )
         self.task = self.bar.add_task("", total=1.0, text="compiling")
         self.below = Text(below, no_wrap=True, overflow="ellipsis")
-        self.live = Live(Group(self.bar, self.below), console=self.console, transient=True)
-        self.said = time.monotonic()
+        self.live = Live(Group(self.bar, self.below), console=self.console, **_above_the_bar())
+        self.log = Log()
 
     def __enter__(self) -> Display:
         if self.console.is_terminal:
@@ -71,9 +92,8 @@ class Display:
 
     def say(self, line: str) -> None:
         """Elsewhere than on a terminal: print a line, unless one was printed a moment ago."""
-        if not self.console.is_terminal and time.monotonic() - self.said > QUIET_SECONDS:
-            self.said = time.monotonic()
-            print(line, file=sys.stderr, flush=True)
+        if not self.console.is_terminal:
+            self.log.say(line)
 
 
 class Watcher:
@@ -192,9 +212,10 @@ class Counter:
     """Shows the progress of a count; it is called with (done, total)."""
 
     def __init__(self, name: str):
+        self.name, self.began, self.log = name, time.monotonic(), Log()
         self.console = Console(stderr=True)
         self.bar = Progress(
-            console=self.console, transient=True, disable=not self.console.is_terminal
+            console=self.console, disable=not self.console.is_terminal, **_above_the_bar()
         )
         self.task = self.bar.add_task(name, total=None)
 
@@ -208,3 +229,12 @@ class Counter:
     def __call__(self, done: int, total: int) -> None:
         """Show how far it has come."""
         self.bar.update(self.task, completed=done, total=total)
+        if not self.console.is_terminal:
+            self.log.say(f"{self.name} {done:,}{self._of(done, total)}")
+
+    def _of(self, done: int, total: int) -> str:
+        """How many there are, and how long the others take; nothing if that is not known."""
+        if not done or not total:
+            return ""
+        left = (time.monotonic() - self.began) * (total - done) / done
+        return f"/{total:,} {duration(left)} left"

@@ -247,7 +247,8 @@ def _by_length(
 def _range(sizes: NDArray[Any]) -> str:
     """The shortest and the longest: seconds are fractions, steps are whole."""
     form, unit = (".2f", "s") if sizes.dtype.kind == "f" else (",", "steps")
-    return f"{sizes.min():{form}} to {sizes.max():{form}} {unit}"
+    ends = [f"{size:{form}}" for size in (sizes.min(), sizes.max())]
+    return f"{' to '.join(dict.fromkeys(ends))} {unit}"
 
 
 def _by_group(scores: NDArray[np.float64], groups: Sequence[str]) -> list[Part]:

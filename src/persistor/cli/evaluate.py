@@ -77,6 +77,8 @@ class Evaluate:
                 lines += [*report(found), f"picture: {shown['picture']}"]
             if not self.json:
                 print(*lines, sep="\n", flush=True)
+        if self.data is not None:
+            run.found_at(task)
         if self.json:
             print(json.dumps(shown))
         return 0

@@ -119,7 +119,8 @@ def _counter(inputs: int) -> Any:
 def files(inputs: tuple[str, ...], endings: tuple[str, ...]) -> list[Path]:
     """The files, whatever their names are, and those in the folders with one of the endings.
 
-    A text file, unless the model reads texts, is a list of files beside it or below.
+    A folder of .npy files, among them x.npy, is one input. A text file, unless the model reads
+    texts, is a list of files beside it or below.
     """
     from persistor.data.contents import survey
 
@@ -127,7 +128,7 @@ def files(inputs: tuple[str, ...], endings: tuple[str, ...]) -> list[Path]:
     for path in map(Path, inputs):
         if not path.exists():
             raise PersistorError(f"{path} does not exist")
-        if path.is_dir():
+        if path.is_dir() and not (".npz" in endings and (path / "x.npy").exists()):
             found += [path / name for name in survey(path, endings).names]
         elif path.suffix == ".txt" and ".txt" not in endings:
             found += _listed(path)

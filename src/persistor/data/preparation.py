@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import reading
 from persistor.data.mfcc import SAMPLE_RATE
-from persistor.data.prepared import DAMAGE, read_arrays
-from persistor.data.series import TABLES, read_table
+from persistor.data.series import load_npy, new_arrays
 from persistor.data.sounds import ENDINGS, Sound, clip_features, decoded
+from persistor.data.tables import TABLES, new_sequences
 
 Kind = Literal["sounds", "pixels", "arrays", "table", "text"]
 Answer = Literal["class", "numbers", "steps", "next"]
@@ -45,8 +45,8 @@ class Preparation:
     |---|---|---|
     | sounds | whatever `persistor.data.sounds` reads | scaled MFCCs of the first `clip` seconds |
     | pixels | pictures of `height` by `width` | grey levels or colours in [0, 1], in an `order` |
-    | arrays | .npy (t, i) or (n, t, i); .npz with x, and lengths | scaled numbers |
-    | table | .csv, .parquet: one sequence | scaled `columns` |
+    | arrays | .npy (t, i) or (n, t, i); x, and lengths, in .npz or a folder | scaled numbers |
+    | table | .csv, .parquet: one sequence, or those of the column `sequence` | scaled `columns` |
     | text | UTF-8 | one-hot `letters`, at most `longest` |
 
     The answer is a `class`, some `numbers`, a class at all `steps`, or the `next` letter.
@@ -63,6 +63,7 @@ class Preparation:
     width: int = 0
     order: tuple[int, ...] = ()
     columns: tuple[str, ...] = ()
+    sequence: str = ""
     letters: tuple[str, ...] = ()
     longest: int = 0
 
@@ -93,7 +94,9 @@ class Preparation:
         """The sequences in a file: mostly one."""
         if self.kind == "arrays":
             return self._arrays(path)
-        read = {"sounds": self._sound, "pixels": self._picture, "table": self._table}
+        if self.kind == "table":
+            return self._table(path)
+        read = {"sounds": self._sound, "pixels": self._picture}
         sequence = read.get(self.kind, self._text)(path)
         return [Example(str(path), sequence)]
 
@@ -103,12 +106,12 @@ class Preparation:
         if array.dtype.kind not in "fiub":
             raise PersistorError(f"{name} is {array.dtype}; numbers are expected")
         if self.kind == "sounds" and array.ndim == 1:
-            return Example(name, self.heard(Sound(array.astype(np.float32), SAMPLE_RATE)))
+            return Example(name, self.heard(Sound(_samples(array, name), SAMPLE_RATE)))
         if array.ndim != 2 or array.shape[1] != self.inputs or not len(array):
             raise PersistorError(
                 f"{name} has shape {array.shape}; (t, {self.inputs}) is expected, with a step"
             )
-        array = array.astype(np.float32)
+        array = _single(array)
         if not np.isfinite(array).all():
             step, feature = np.argwhere(~np.isfinite(array))[0].tolist()
             raise PersistorError(f"{name} is not a finite number at step {step}, feature {feature}")
@@ -136,7 +139,7 @@ class Preparation:
         return self.heard(sound)
 
     def _picture(self, path: Path) -> NDArray[np.float32]:
-        picture = _npy(path) if path.suffix == ".npy" else _image(path)
+        picture = load_npy(path) if path.suffix == ".npy" else _image(path)
         if picture.dtype.kind in "iu":
             picture = picture.astype(np.float32) / np.float32(255)
         if self.inputs == 1 and picture.ndim == 3:
@@ -147,8 +150,10 @@ class Preparation:
         x = self.given(picture.reshape(-1, self.inputs), str(path)).x
         return x[list(self.order)] if self.order else x
 
-    def _table(self, path: Path) -> NDArray[np.float32]:
-        return self.given(read_table(path, self.columns), str(path)).x
+    def _table(self, path: Path) -> list[Example]:
+        found = new_sequences(path, self.columns, self.sequence)
+        names = [str(path) if len(found) == 1 else f"{path}[{name}]" for name in found]
+        return [self.given(x, name) for x, name in zip(found.values(), names, strict=True)]
 
     def _text(self, path: Path) -> NDArray[np.float32]:
         with reading(path) as file:
@@ -174,26 +179,33 @@ class Preparation:
         return np.eye(len(self.letters), dtype=np.float32)[ids]
 
     def _arrays(self, path: Path) -> list[Example]:
-        arrays = read_arrays(path) if path.suffix == ".npz" else {"x": _npy(path)}
-        if "x" not in arrays:
-            raise PersistorError(f"{path} holds {sorted(arrays)}; it should hold x")
-        x = arrays["x"][None] if arrays["x"].ndim == 2 else arrays["x"]
-        if x.ndim != 3:
-            raise PersistorError(f"{path}: x has shape {x.shape}; (n, t, i) or (t, i) is expected")
-        lengths = arrays.get("lengths", np.full(len(x), x.shape[1]))
+        x, lengths = new_arrays(path)
+        ends = [x.shape[1]] * len(x) if lengths is None else lengths.tolist()
         names = [str(path) if len(x) == 1 else f"{path}[{i}]" for i in range(len(x))]
-        return [
-            self.given(row[: int(length)], name)
-            for row, length, name in zip(x, lengths, names, strict=True)
-        ]
+        return [self.given(row[:end], name) for row, end, name in zip(x, ends, names, strict=True)]
 
 
-def _npy(path: Path) -> NDArray[Any]:
-    try:
-        with reading(path) as file:
-            return np.load(file, allow_pickle=False)
-    except DAMAGE as error:
-        raise PersistorError(f"{path} is not a complete array: {error}") from None
+def _samples(array: NDArray[Any], name: str) -> NDArray[np.float32]:
+    """The samples of a sound in [-1, 1]."""
+    if array.dtype == np.int16:
+        return array.astype(np.float32) / np.float32(2**15)
+    if array.dtype.kind != "f":
+        raise PersistorError(
+            f"{name} is {array.dtype}; samples of a sound are fractions in [-1, 1], or int16"
+        )
+    signal = _single(array)
+    wrong = np.flatnonzero(~np.isfinite(signal))
+    if len(wrong):
+        raise PersistorError(f"{name} is not a finite number at sample {wrong[0]}")
+    if not len(signal):
+        raise PersistorError(f"{name} holds no samples")
+    return signal
+
+
+def _single(array: NDArray[Any]) -> NDArray[np.float32]:
+    """In single precision, where too large a number is infinite."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
 
 
 def _image(path: Path) -> NDArray[Any]:

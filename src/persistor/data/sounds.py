@@ -154,7 +154,8 @@ def _by_soundfile(content: bytes) -> Sound:
     try:
         signal, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise ValueError(f"is not a complete sound file ({error})") from None
+        reason = str(getattr(error, "error_string", error)).rstrip(".")
+        raise ValueError(f"is not a complete sound file ({reason})") from None
     return Sound(_averaged(np.asarray(signal, np.float32)), rate)
 
 

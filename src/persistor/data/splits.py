@@ -94,6 +94,11 @@ def listed_splits(folder: Path, texts: Mapping[str, str]) -> dict[str, int]:
     return listed
 
 
+def has_lists(folder: Path) -> bool:
+    """Whether the publisher's lists are there."""
+    return all((folder / file).is_file() for file in LISTS.values())
+
+
 def groups_by_pattern(names: Sequence[str], pattern: str) -> list[str]:
     """What the group `group` of a regular expression finds in each file name.
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from persistor._tools.errors import PersistorError
 from persistor.data.preparation import Answer, Example, Preparation
+from persistor.nn.layers import check_size
 
 TOGETHER = 16  # sequences in a batch, if there are several
 SHORTEST = 16  # steps that a batch is padded to, at least
@@ -46,6 +47,7 @@ class Prediction:
         """The likeliest classes with their probabilities, likeliest first."""
         if self.answer in ("numbers", "steps"):
             raise PersistorError(f"{self.name} has no likeliest class, but {self.answer}")
+        check_size("count", count)
         order = np.argsort(-self.values, kind="stable")[:count]
         return [(self.classes[i], float(self.values[i])) for i in order]
 

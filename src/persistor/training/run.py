@@ -6,12 +6,14 @@
 | progress.jsonl | a line for every evaluation |
 | latest.safetensors | everything needed to continue: weights, optimiser, counters |
 | best.safetensors | the weights that did best in validation |
+| contents.json | the checksums of your own data, to say what has changed |
 | result.json | the outcome, written when the run is finished |
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 from collections.abc import Iterator, Mapping
@@ -30,7 +32,9 @@ from persistor.model.file import opened, read_arrays, read_metadata, save
 from persistor.model.shipped import what_there_is
 from persistor.model.trained import BEST, find_run, load_described, runs_folder
 from persistor.tasks import Task
+from persistor.tasks.own_data.identity import OwnData, find_sums, keep_sums
 
+CONTENTS = "contents.json"
 M = TypeVar("M", bound=Backbone | Cell)
 
 
@@ -78,6 +82,7 @@ class Run:
         with writing(folder):
             path.mkdir(parents=True, exist_ok=True)
         write_json(description, experiment.to_json())
+        keep_sums(experiment.task, path / CONTENTS)
         return Run(path, experiment)
 
     @staticmethod
@@ -88,7 +93,9 @@ class Run:
             raise PersistorError(
                 f"{path} is not a run folder (no experiment.json); {what_there_is()}"
             )
-        return Run(path, Experiment.from_json(read_json(path / "experiment.json")))
+        experiment = Experiment.from_json(read_json(path / "experiment.json"))
+        find_sums(experiment.task, path / CONTENTS)
+        return Run(path, experiment)
 
     @property
     def latest(self) -> Path:
@@ -122,6 +129,16 @@ class Run:
         if "preparation" not in metadata:
             kept = {k: v for k, v in metadata.items() if k not in ("model", "constants")}
             save(self.model(), self.best, preparation=task.preparation().to_json(), **kept)
+
+    def found_at(self, task: OwnData) -> None:
+        """Remember where your own data are now, unless the run is of before or may not be written.
+
+        It is a hint: the run stays the same.
+        """
+        if task.hints:
+            experiment = dataclasses.replace(self.experiment, task=task)
+            with contextlib.suppress(PersistorError):
+                write_json(self.path / "experiment.json", experiment.to_json())
 
     def progress(self) -> list[dict[str, Any]]:
         """Every evaluation so far; a line torn by a crash is dropped."""

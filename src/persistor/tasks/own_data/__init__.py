@@ -11,10 +11,10 @@ from pathlib import Path
 from persistor._tools.errors import PersistorError
 from persistor.data.contents import survey
 from persistor.data.prepared import remember
-from persistor.data.series import TABLES
 from persistor.data.sounds import ENDINGS
+from persistor.data.tables import TABLES
 from persistor.data.workers import Report, silent
-from persistor.tasks.own_data.identity import OwnData, contents_key
+from persistor.tasks.own_data.identity import OwnData, contents_key, shortened
 from persistor.tasks.own_data.reading import Reading
 from persistor.tasks.own_data.series import OwnArrays, OwnTable
 from persistor.tasks.own_data.sounds import OwnSounds
@@ -38,6 +38,8 @@ def own_task(path: str | Path, reading: Reading | None = None, report: Report = 
     """The task on your file or folder; `report` is called with the number of files read."""
     if not isinstance(path, str | Path):
         raise PersistorError(f"path is {path!r}; give the name of a file or folder")
+    if not isinstance(reading, Reading | None):
+        raise PersistorError(f"reading is {reading!r}; give a Reading")
     path, reading = Path(path).resolve(), reading or Reading()
     if not path.exists():
         raise PersistorError(
@@ -45,7 +47,7 @@ def own_task(path: str | Path, reading: Reading | None = None, report: Report = 
             ".csv, .parquet, or a text"
         )
     task = _of_kind(path, reading, report)
-    remember(contents_key(task.digest), task.sums())
+    remember(contents_key(task.digest), shortened(task.sums()))
     return task
 
 

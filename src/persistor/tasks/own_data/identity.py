@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from persistor._tools.errors import PersistorError
-from persistor._tools.files import reading
+from persistor._tools.files import read_json, reading, write_json
 from persistor.data.contents import checksum, difference, identity
 from persistor.data.prepared import remembered
 from persistor.nn.pooling import Pooling
 from persistor.tasks.task import Task, computed
 
 HINTS = ("path", "group_file", "examples", "characters", "mean", "deviation")
+KEPT_DIGITS = 16  # of the checksum of each file, which say whether it has changed
 OLD_DIGITS = 16  # of the digests of earlier versions, which covered the path and times as well
 
 
@@ -79,8 +80,8 @@ class OwnData(Task):
         digest = self._old_digest(Path(self.path)) if self._is_old else identity(sums)
         if digest == self.digest:
             return
-        before = remembered(contents_key(self.digest))
-        what = f" ({difference(before, sums)})" if before else ""
+        before = shortened(remembered(contents_key(self.digest)) or _beside_a_run(self.digest))
+        what = f" ({difference(before, shortened(sums))})" if before else ""
         if self._is_old and Path(self.path).is_dir():
             what = " (it is of an earlier version, which compares the times of files, too)"
         raise PersistorError(
@@ -92,6 +93,32 @@ class OwnData(Task):
 def contents_key(digest: str) -> str:
     """Where the checksums of data are kept, to be able to say what has changed."""
     return f"contents-{digest[:24]}"
+
+
+def shortened(sums: Mapping[str, str]) -> dict[str, str]:
+    """As much of the checksums as is kept."""
+    return {name: checked[:KEPT_DIGITS] for name, checked in sums.items()}
+
+
+_beside: dict[str, Path] = {}  # files of checksums in the folders of runs, by digest
+
+
+def keep_sums(task: Any, path: Path) -> None:
+    """Write the checksums of your own data to a file, which may travel with a run."""
+    sums = remembered(contents_key(task.digest)) if isinstance(task, OwnData) else None
+    if sums and not path.exists():
+        write_json(path, sums)
+
+
+def find_sums(task: Any, path: Path) -> None:
+    """Note where the checksums of your own data may be."""
+    if isinstance(task, OwnData):
+        _beside[task.digest] = path
+
+
+def _beside_a_run(digest: str) -> dict[str, str]:
+    path = _beside.get(digest)
+    return read_json(path) if path is not None and path.exists() else {}
 
 
 def file_sum(path: Path) -> str:

@@ -27,6 +27,17 @@ class Reading:
     target: str = ""
     sequence: str = ""
 
+    def __post_init__(self):
+        is_number = isinstance(self.clip, int | float) and not isinstance(self.clip, bool)
+        if self.clip is not None and not is_number:
+            raise PersistorError(f"clip is {self.clip!r}; give a number of seconds")
+        for name in ("split", "group_by", "target", "sequence"):
+            value = getattr(self, name)
+            if not isinstance(value, str | None):
+                raise PersistorError(f"{name} is {value!r}; give a text")
+        if not isinstance(self.columns, tuple) or not all(isinstance(c, str) for c in self.columns):
+            raise PersistorError(f"columns is {self.columns!r}; give a tuple of names")
+
     def only(self, path: Path, kind: str, *names: str) -> None:
         """Raise if anything else is chosen: it does not apply to this kind of data."""
         for entry in dataclasses.fields(self):

@@ -18,8 +18,9 @@ from persistor._tools.errors import PersistorError
 from persistor.data import splits
 from persistor.data.contents import fingerprint, identity, some, survey
 from persistor.data.preparation import Preparation
-from persistor.data.series import TABLES, Series, arrays_at, table_at
+from persistor.data.series import Series, arrays_at
 from persistor.data.splits import Division
+from persistor.data.tables import TABLES, table_at
 from persistor.nn.pooling import Pooling
 from persistor.tasks.keywords import Features
 from persistor.tasks.own_data.examples import OwnExamples, as_given, shuffled
@@ -87,7 +88,7 @@ class OwnSeries(OwnExamples):
             return Origins()
         series = self._series()
         groups = series.groups or self._groups(series.names) or ()
-        return Origins(series.names, groups).of(self._division(series).of(name).tolist())
+        return Origins(_names(series), groups).of(self._division(series).of(name).tolist())
 
     def sums(self) -> dict[str, str]:
         """The checksums of the files or arrays, and of what divides them."""
@@ -123,7 +124,7 @@ class OwnSeries(OwnExamples):
         return {**series.sums, **self._group_sums()}
 
     def _division(self, series: Series) -> Division:
-        names = series.names or tuple(f"sequence {i}" for i in range(len(series.x)))
+        names = _names(series)
         labels = series.labels()
         classes = () if series.numbers or series.per_step else _class_names(series)
         if series.split is not None or self.rule == "folders":
@@ -133,6 +134,11 @@ class OwnSeries(OwnExamples):
             division = splits.at_random(labels, classes, names, series.files, groups)
             division = _with_warning(division, names, series)
         return splits.checked(division, labels if classes else None, classes)
+
+
+def _names(series: Series) -> tuple[str, ...]:
+    """The names of the sequences; their places in the arrays if they have none."""
+    return series.names or tuple(f"sequence {i}" for i in range(len(series.x)))
 
 
 def _completed(draft: Any, series: Series) -> Any:
@@ -229,7 +235,8 @@ class OwnTable(OwnSeries):
 
     def preparation(self) -> Preparation:
         """The columns of a table are scaled."""
-        return dataclasses.replace(super().preparation(), kind="table", columns=self.columns)
+        read: dict[str, Any] = {"columns": self.columns, "sequence": self.sequence}
+        return dataclasses.replace(super().preparation(), kind="table", **read)
 
     def options(self) -> list[str]:
         """The place, the split, and the columns."""

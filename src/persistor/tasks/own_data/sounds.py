@@ -122,6 +122,8 @@ class OwnSounds(OwnExamples):
         ]
         quiet = [sounds.names[i] for i in np.flatnonzero(sounds.quiet)]
         warnings = [f"silent: {some(quiet)}"] if quiet else []
+        if self.rule == "random" and splits.has_lists(sounds.folder):
+            warnings.append(f"{' and '.join(splits.LISTS.values())} are there: --split lists")
         return (", ".join(filter(None, facts)), *division.warnings, *warnings)
 
     @property
