@@ -1,7 +1,8 @@
 """Every array annotation is checked while tests run; promotion of types and ranks is an error.
 
 What XLA compiles is kept for the length of a test run, for all its processes: most of the time of
-the tests would go into compiling the same programs again.
+the tests would go into compiling the same programs again. And it compiles quickly rather than well:
+a test computes little with any program.
 """
 
 import atexit
@@ -9,7 +10,13 @@ import os
 import shutil
 import tempfile
 
+QUICKLY = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false"
+)
+
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_FLAGS", QUICKLY)
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     compiled = tempfile.mkdtemp(prefix="persistor-compiled-")
     atexit.register(shutil.rmtree, compiled, ignore_errors=True)

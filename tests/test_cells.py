@@ -91,17 +91,15 @@ def test_engines_agree_with_streaming(name, choice, size):
     close(last, h)
 
 
-def loss_of(choice, lengths=None, resets=None):
-    """A scalar that depends on every output and on the last state."""
-
-    def loss(arguments):
-        cell, x, first = arguments
-        with engine(choice):
-            ys, last = cell(x, first, lengths=lengths, resets=resets)
-        weights = jnp.cos(jnp.arange(ys.size, dtype=jnp.float32)).reshape(ys.shape)
-        return (ys * weights).sum() + jnp.square(jnp.abs(last)).sum()
-
-    return loss
+@eqx.filter_jit
+@eqx.filter_grad
+def gradients(arguments, choice, lengths=None, resets=None):
+    """Of a scalar that depends on every output and on the last state."""
+    cell, x, first = arguments
+    with engine(choice):
+        ys, last = cell(x, first, lengths=lengths, resets=resets)
+    weights = jnp.cos(jnp.arange(ys.size, dtype=jnp.float32)).reshape(ys.shape)
+    return (ys * weights).sum() + jnp.square(jnp.abs(last)).sum()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -113,11 +111,8 @@ def test_gradients_agree_between_engines(name, size):
     arguments = (cell, inputs(seed, 2, steps), a_state(cell, seed, (2,)))
     lengths = jnp.array([steps, (steps + 1) // 2])
     resets = jax.random.bernoulli(jax.random.key(seed), 0.2, (2, steps))
-    grads = [
-        eqx.filter_jit(eqx.filter_grad(loss_of(choice, lengths, resets)))(arguments)
-        for choice in ("sequential", "parallel")
-    ]
-    trees_close(*grads)
+    choices = ("sequential", "parallel")
+    trees_close(*(gradients(arguments, choice, lengths, resets) for choice in choices))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -157,8 +152,7 @@ def test_padding_changes_nothing(name, size):
     padded_ys, padded_last = call(cell, padded, lengths=jnp.array(steps))
     close(padded_ys[:steps], ys)
     close(padded_last, last)
-    loss = eqx.filter_jit(eqx.filter_grad(loss_of("auto", jnp.array(steps))))
-    grads = loss((cell, padded, cell.initial_state()))
+    grads = gradients((cell, padded, cell.initial_state()), "auto", jnp.array(steps))
     close(grads[1][steps:] if name != "lru" else 0.0, 0.0)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax.numpy as jnp
+import jax
+import numpy as np
 
 from persistor.arrays import Key
 from persistor.cells import Cell, Thresholded
-from persistor.nn.draws import fold_in, normal, split
+from persistor.nn.draws import fold_in, normal, part, put, split, times, zeros
 from persistor.nn.positions import AddPosition
 
 PLACES = 1  # parts the key of this start from that of the positional map
@@ -32,14 +33,23 @@ def placed(
     (codes, width), d = position.positions.shape, cell.state_size
     half = width // 2
     one, two = split(fold_in(key, PLACES))
-    map_of_codes = normal(one, (codes, width - half)) * (2 / codes) ** 0.5
-    scales = jnp.linspace(0.0, scale, d)
-    thresholds = scales[None, :] * normal(two, (width - half, d)) / (width - half) ** 0.5
-    candidates = cell.project.weight[:half, :d] * (width / half) ** 0.5
-    weight = cell.project.weight.at[:, : 2 * d].set(0.0)
-    weight = weight.at[:half, :d].set(candidates).at[half:, d : 2 * d].set(thresholds)
-    positions = jnp.zeros_like(position.positions).at[:, half:].set(map_of_codes)
+    map_of_codes = times((2 / codes) ** 0.5, normal(one, (codes, width - half)))
+    thresholds = times(_even_steps(scale, d)[None, :], normal(two, (width - half, d)))
+    thresholds = times(1 / np.float32((width - half) ** 0.5), thresholds)
+    project = cell.project.weight
+    candidates = times((width / half) ** 0.5, part(project, (slice(half), slice(d))))
+    weight = put(project, (slice(None), slice(2 * d)), 0.0)
+    weight = put(weight, (slice(half), slice(d)), candidates)
+    weight = put(weight, (slice(half, None), slice(d, 2 * d)), thresholds)
+    positions = put(zeros(codes, width), (slice(None), slice(half, None)), map_of_codes)
     return (
         eqx.tree_at(lambda p: p.positions, position, positions),
         eqx.tree_at(lambda c: c.project.weight, cell, weight),
     )
+
+
+def _even_steps(last: float, count: int) -> np.ndarray:
+    """`jnp.linspace(0, last, count)` bit for bit, without a program for this count."""
+    kind = jax.dtypes.canonicalize_dtype(float).type
+    numbers = np.arange(count, dtype=kind) * (kind(1 / max(count - 1, 1)) * kind(last))
+    return np.append(numbers[:-1], kind(last)) if count > 1 else numbers

@@ -97,7 +97,9 @@ def ones(*shape: int) -> Float[Array, "..."]:
     return jax.device_put(np.ones(shape, jax.dtypes.canonicalize_dtype(float)))
 
 
-def times(factor: float | np.floating, array: Float[Array, "*s"]) -> Float[Array, "*s"]:
+def times(
+    factor: float | np.floating | np.ndarray, array: Float[Array, "*s"]
+) -> Float[Array, "*s"]:
     """The array times a factor."""
     if isinstance(array, jax.core.Tracer):
         return jnp.asarray(factor, array.dtype) * array

@@ -162,9 +162,10 @@ def _over(compute: Any, model: Any, split: Split, objective: Objective, batch: i
         raise PersistorError(f"objective is {objective!r}; give an objective, such as a task's")
     check_size("batch", batch)
     total = split.size
-    encoding = model.encode_positions(length_of(split))
+    example = _one_example(split)
+    encoding = model.encode_positions(example.inputs.length)
     count = -(-total // batch)
-    repeats = _one_example(split).distinct is not None
+    repeats = example.distinct is not None
     at_most = count if repeats else max(1, 500_000 // (batch * encoding.length))
     for chunk in _chunks(count, at_most):
         indices = np.minimum(chunk[:, None] * batch + np.arange(batch), total - 1)

@@ -99,6 +99,7 @@ class Trainer:
         check_finite(self.valid_split, "valid")
         self.key = fold_in(first_key(experiment.seed), 1)
         self.optimiser = optimiser(self.spec)
+        self.learning_rate = jax.jit(learning_rate(self.spec))
         model = experiment.build()
         self.trainable = jax.tree.map(eqx.is_inexact_array, model)
         self.blank, self.frozen = eqx.partition(model, self.trainable)
@@ -237,7 +238,7 @@ def train(
                 best, saved = None, time.monotonic()
             if stopping:
                 return None
-        return _conclude(run, standing, stopwatch)
+        return _conclude(run, trainer, standing, stopwatch)
 
 
 def _resume(run: Run, trainer: Trainer) -> tuple[Checkpoint, Standing, Stopwatch]:
@@ -297,7 +298,7 @@ def _line(trainer: Trainer, standing: Standing, loss: float, metric: float) -> d
         "step": standing.step,
         "loss": loss,
         trainer.objective.metric: metric,
-        "learning_rate": float(jnp.asarray(learning_rate(trainer.spec)(step))),
+        "learning_rate": float(trainer.learning_rate(step)),
         "seconds": round(standing.seconds, 3),
     }
     return line if epsilon is None else {**line, "epsilon": float(epsilon)}
@@ -332,13 +333,17 @@ def _save(
     write_arrays(run.latest, checkpoint, metadata)
 
 
-def _conclude(run: Run, standing: Standing, stopwatch: Stopwatch) -> dict[str, Any]:
+def _conclude(
+    run: Run, trainer: Trainer, standing: Standing, stopwatch: Stopwatch
+) -> dict[str, Any]:
     """Test the best weights and write the result."""
     task = run.experiment.task
     metric = task.objective.metric
     began = time.monotonic()
     with stopwatch.phase("test"):
-        value = evaluate(run.model(), task.split("test"), task.objective)
+        like = eqx.combine(trainer.blank, trainer.frozen)
+        best, _ = read_arrays(run.best, like, run.experiment.hash)
+        value = evaluate(best, task.split("test"), task.objective)
     result = {
         "experiment": run.experiment.to_json(),
         "run": run.experiment.name,
