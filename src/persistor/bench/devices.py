@@ -23,7 +23,7 @@ from persistor.export.vectors import inputs_like
 from persistor.model import Architecture, Backbone, Pooling
 
 WIDTH, UNITS, BLOCKS, INPUTS, OUTPUTS = 20, 24, 2, 13, 12
-STEPS = 1_000  # of a call of the C
+STEPS = 100  # of a call of the C
 
 
 def device_steps(scale: Scale) -> Iterator[Measurement]:

@@ -20,7 +20,7 @@ BYTES = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "uint32_t": 4, "float": 4}
 INSTRUCTIONS = {
     "Cortex-M4": {
         "float": 5,
-        "int8": 8,
+        "int8": 6,
         "exponentials": 75,
         "sines and cosines": 180,
         "frames": 51_000,

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from numpy.typing import NDArray
 
 from persistor.arrays import Array
@@ -36,7 +37,7 @@ class Rounded(NamedTuple):
 
 def rounded(matrix: Any) -> Rounded:
     """A matrix in eight bits; in a compiled function its arrays are JAX's."""
-    xp: Any = jnp if isinstance(matrix, jax.core.Tracer) else np
+    xp: Any = jnp if isinstance(matrix, Tracer) else np
     matrix = xp.asarray(matrix, np.float32)
     largest = xp.max(xp.abs(matrix), axis=0, initial=0.0)
     scales = (xp.where(largest > 0, largest, np.float32(1)) / LARGEST).astype(np.float32)
@@ -70,7 +71,7 @@ def in_eight_bits(model: Backbone) -> Backbone:
 
 def _passing(matrix: Array) -> Array:
     """The rounded matrix, to the bit, with the gradient of the matrix itself."""
-    if not isinstance(matrix, jax.core.Tracer):
+    if not isinstance(matrix, Tracer):
         return jnp.asarray(rounded(matrix).numbers(), matrix.dtype)
     numbers = rounded(jax.lax.stop_gradient(matrix)).numbers()
     return jnp.asarray(numbers, matrix.dtype) + (matrix - jax.lax.stop_gradient(matrix))
