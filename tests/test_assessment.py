@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from publishers import npz
+from started import started
 from test_cli import call
 
-from persistor import Experiment, Run, evaluate, train
+from persistor import Experiment, evaluate
 from persistor.analysis.assessment import BINS, Answers, assess
 from persistor.cli.evaluate import FEW, MOST_CLASSES, report
 from persistor.plots.assessment import draw_assessment
@@ -160,20 +161,20 @@ TASKS = [
 
 @pytest.mark.parametrize(("name", "options"), TASKS, ids=[name for name, _ in TASKS])
 def test_tasks_of_the_paper_are_assessed_too(name, options, tmp_path, capsys):
-    run = Run.create(Experiment.of(name, **TINY, **options), tmp_path)
-    result = train(run)
-    metric = run.experiment.task.objective.metric
+    run = started(Experiment.of(name, **TINY, **options), tmp_path)
+    task = run.experiment.task
+    metric, value = task.objective.metric, evaluate(run.model(), task.split("test"), task.objective)
     assert call("evaluate", run.path, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     (ours,) = told["results"]
-    assert ours[metric] == pytest.approx(result["test"][metric], abs=1e-6)
+    assert ours[metric] == pytest.approx(value, abs=1e-6)
     assert (run.path / "evaluate.png").stat().st_size > 1000
     assert told["picture"] == str(run.path / "evaluate.png")
     if metric == "accuracy":
         assert np.trace(ours["confusion"]) / np.sum(ours["confusion"]) == pytest.approx(
             ours[metric]
         )
-        assert len(ours["classes"]) == run.experiment.task.outputs
+        assert len(ours["classes"]) == task.outputs
     else:
         assert ours["mae"] == pytest.approx(ours[metric])
     assert bool(ours["by_length"]) == (name == "parity")
@@ -198,8 +199,7 @@ def own(folder, kind):
 @pytest.mark.parametrize("kind", ["classes", "steps", "numbers"])
 def test_own_data_are_assessed_by_length_and_group(kind, tmp_path, capsys):
     task = own(tmp_path, kind)
-    run = Run.create(Experiment.of(task, **TINY), tmp_path)
-    train(run)
+    run = started(Experiment.of(task, **TINY), tmp_path)
     model, split = run.model(), task.split("test")
     assert call("evaluate", run.path, "--json") == 0
     (ours,) = json.loads(capsys.readouterr().out)["results"]
@@ -232,8 +232,7 @@ def test_answers_are_those_of_the_model(tmp_path):
 
 
 def test_lengths_have_a_line_each_and_no_picture(tmp_path, capsys):
-    run = Run.create(Experiment.of("copy-first-discrete", length=8, **TINY), tmp_path)
-    train(run)
+    run = started(Experiment.of("copy-first-discrete", length=8, **TINY), tmp_path)
     assert call("evaluate", run.path, "--lengths", 4, 16) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert not (run.path / "evaluate.png").exists()

@@ -360,6 +360,7 @@ import jax
 import numpy as np
 from persistor import TASKS, Classification, Run, evaluate, gradient_flow, quantisation_limit
 from persistor.tasks import own_task
+from persistor.tasks.own_data import Reading
 key = jax.random.key(0)
 cell = CMRU(8, 3, key=key)
 model = Backbone(4, 2, (cell,), width=8, key=key)
@@ -394,6 +395,13 @@ for mistake in (
     lambda: evaluate(model, bits, Classification(), batch=0),
     lambda: own_task(3),
     lambda: own_task("nowhere"),
+    lambda: own_task(".", 3),
+    lambda: Reading(clip="long"),
+    lambda: Reading(group_by=3),
+    lambda: Reading(columns="a"),
+    lambda: load("parity").predict(None),
+    lambda: load("parity").predict("nowhere.npy"),
+    lambda: load("parity").predict(np.zeros((3, 1)))[0].top("a"),
     lambda: train(Experiment.of("parity", steps=1), runs=5),
     lambda: save(model, 5),
     lambda: TASKS["parity"]().split("tset"),

@@ -21,6 +21,7 @@ import tyro
 from hypothesis import given
 from hypothesis import strategies as st
 from publishers import npz
+from started import started
 from test_cli import call
 from test_data import FUZZ, damaged, refused_or_whole
 
@@ -147,6 +148,18 @@ def test_other_contents_are_refused_by_name(kind, folder):
     says = change(kind, path)
     with pytest.raises(PersistorError, match=f"has changed .*{says}"):
         task.split("train")
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_a_run_knows_on_another_machine_too_what_has_changed(kind, folder, monkeypatch):
+    path = make(kind, folder)
+    task = own_task(path)
+    run = Run.create(Experiment(task.with_length(20) if kind == "own-text" else task), folder)
+    monkeypatch.setenv("PERSISTOR_DATA", str(folder / "other data"))
+    taken = Run.open(shutil.move(run.path, folder / "taken along"))
+    says = change(kind, path)
+    with pytest.raises(PersistorError, match=f"has changed .*{says}"):
+        taken.experiment.task.split("train")
 
 
 @pytest.mark.parametrize("kind", OWN)
@@ -500,6 +513,9 @@ def test_published_lists_are_used_when_asked(folder):
     task = own_task(path, Reading(split="lists"))
     assert divided(task)["test"] == {"low/b_1.wav", "high/b_1.wav"}
     assert divided(own_task(path))["test"] != divided(task)["test"]
+    offer = "validation_list.txt and testing_list.txt are there: --split lists"
+    assert offer in own_task(path).remarks()
+    assert offer not in task.remarks()
     (path / "testing_list.txt").write_text("low/b_1.wav\nlow/a_0.wav\n")
     with pytest.raises(PersistorError, match=r"changed testing_list\.txt"):
         task.split("train")
@@ -857,25 +873,33 @@ def test_train_and_sample_from_the_command_line(folder, capsys):
         assert "unknown task" in capsys.readouterr().err
 
 
+def test_train_move_and_continue_from_the_command_line(folder, capsys):
+    path = make("own-sounds", folder)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        assert call("train", "--data", path, *SMALL, "--json") == 0
+        printed = capsys.readouterr()
+        assert " / " in printed.err.splitlines()[0]
+        moved = shutil.move(path, folder / "moved")
+        assert call("train", "--data", moved, *SMALL, "--json") == 0
+        assert json.loads(capsys.readouterr().out) == json.loads(printed.out)
+
+
 @pytest.mark.parametrize("kind", ["own-sounds", "own-arrays", "own-table"])
-def test_train_move_and_evaluate_from_the_command_line(kind, folder, capsys):
+def test_a_run_is_evaluated_where_its_data_are(kind, folder, capsys):
     path = make(kind, folder)
     if kind == "own-arrays":
         path.write_bytes(npz(x=X, y=STEPS, lengths=LENGTHS))
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        assert call("train", "--data", path, *SMALL, "--json") == 0
-        printed = capsys.readouterr()
-        run = json.loads(printed.out)["run"]
-        assert " / " in printed.err.splitlines()[0]
-        shutil.move(path, folder / f"moved{path.suffix}")
+        options = {"tiny": True, "state_size": 3}
+        run = started(Experiment.of(own_task(path), **options), folder / "runs").path
+        moved = shutil.move(path, folder / f"moved{path.suffix}")
         assert call("evaluate", run) == 2
         assert "say where it is now with --data" in capsys.readouterr().err
-        assert call("evaluate", run, "--data", folder / f"moved{path.suffix}", "--json") == 0
+        assert call("evaluate", run, "--data", moved, "--json") == 0
         (result,) = json.loads(capsys.readouterr().out)["results"]
         assert math.isfinite(result["accuracy"])
-        assert call("train", "--data", folder / f"moved{path.suffix}", *SMALL, "--json") == 0
-        assert json.loads(capsys.readouterr().out)["run"] == run
-        assert call("evaluate", run) == 0
+        assert call("evaluate", run) == 0  # it remembers
+        assert Run.open(run).experiment.hash == Experiment.of(own_task(moved), **options).hash
 
 
 def test_options_of_own_data_need_own_data(capsys):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -49,7 +49,7 @@ class Log:
             print(line, file=sys.stderr, flush=True)
 
 
-def _above_the_bar() -> dict[str, bool]:
+def _above_the_bar() -> dict[str, Any]:
     """What is printed while there is a bar goes above it if it goes to a terminal.
 
     From a file or a pipe rich would take what belongs there.

@@ -59,6 +59,7 @@ class Evaluate:
             raise PersistorError("--picture shows the run's own test set; leave out --lengths")
         use_data_folder(self.data_dir)
         run = open_run(self.run_folder, self.runs)
+        from persistor.tasks.own_data.identity import OwnData
         from persistor.training import load
 
         task = run.experiment.task
@@ -77,7 +78,7 @@ class Evaluate:
                 lines += [*report(found), f"picture: {shown['picture']}"]
             if not self.json:
                 print(*lines, sep="\n", flush=True)
-        if self.data is not None:
+        if self.data is not None and isinstance(task, OwnData):
             run.found_at(task)
         if self.json:
             print(json.dumps(shown))

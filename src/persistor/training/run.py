@@ -72,16 +72,14 @@ class Run:
             raise PersistorError(f"experiment is {experiment!r}; give an Experiment")
         folder = runs_folder(folder)
         path = folder / experiment.name
-        description = path / "experiment.json"
-        if description.exists():
-            stored, wanted = read_json(description), experiment.to_json()
-            if stored == wanted:
-                return Run(path, experiment)
-            if not _same(experiment, stored, wanted):
-                raise PersistorError(f"{path} holds another experiment; move it away")
-        with writing(folder):
-            path.mkdir(parents=True, exist_ok=True)
-        write_json(description, experiment.to_json())
+        description, wanted = path / "experiment.json", experiment.to_json()
+        stored = read_json(description) if description.exists() else None
+        if stored is not None and not _same(experiment, stored, wanted):
+            raise PersistorError(f"{path} holds another experiment; move it away")
+        if stored != wanted:
+            with writing(folder):
+                path.mkdir(parents=True, exist_ok=True)
+            write_json(description, wanted)
         keep_sums(experiment.task, path / CONTENTS)
         return Run(path, experiment)
 

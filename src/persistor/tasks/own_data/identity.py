@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -107,7 +108,8 @@ def keep_sums(task: Any, path: Path) -> None:
     """Write the checksums of your own data to a file, which may travel with a run."""
     sums = remembered(contents_key(task.digest)) if isinstance(task, OwnData) else None
     if sums and not path.exists():
-        write_json(path, sums)
+        with contextlib.suppress(PersistorError):  # a run that may only be read is one all the same
+            write_json(path, shortened(sums))
 
 
 def find_sums(task: Any, path: Path) -> None:
