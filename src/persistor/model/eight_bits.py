@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.core import Tracer
 from numpy.typing import NDArray
 
 from persistor.arrays import Array
