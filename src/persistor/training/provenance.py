@@ -7,6 +7,7 @@ on every machine.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import shlex
 import time
@@ -25,6 +26,8 @@ from persistor.experiment import (
 )
 from persistor.kernels.doctor import compiled, engine_here, versions
 from persistor.kernels.engine import chosen
+from persistor.model import ARCHITECTURES, Architecture
+from persistor.model.architecture import cell_starts
 from persistor.paper.budgets import budget
 from persistor.tasks import KINDS, TASKS, Task
 from persistor.tasks.own_data import OwnData
@@ -164,14 +167,25 @@ def _options(experiment: Experiment) -> list[str]:
 
 
 def _architecture(model: ModelSpec) -> list[str]:
-    """The options that name the architecture, or say what it changes."""
-    if model.reading is not None:
-        default = default_architecture(deployable=False)
-        return [] if model.reading == default else ["--architecture", model.reading]
-    points = model.architecture.to_json()
-    points.pop("encoding", None)
-    changes = [f"{name}={_word(value)}" for name, value in points.items()]
-    return ["--architecture", "paper", "--set", *changes]
+    """The options that name the nearest architecture, and say what is changed in it."""
+    wanted, known = _points(model.architecture), model.known_options()
+    changes: dict[str, dict[str, Any]] = {}
+    for name, architecture in ARCHITECTURES.items():
+        there = _points(architecture.of_cells(known))
+        changes[name] = {k: v for k, v in wanted.items() if there[k] != v}
+    default = default_architecture(deployable=False)
+    name = min(changes, key=lambda name: (len(changes[name]), name != default))
+    words = [] if name == default else ["--architecture", name]
+    points = [f"{point}={_word(value)}" for point, value in changes[name].items()]
+    return [*words, "--set", *points] if points else words
+
+
+def _points(architecture: Architecture) -> dict[str, Any]:
+    """All points of an architecture and all starts, but for the width of its encoding."""
+    fields = {f.name: getattr(architecture, f.name) for f in dataclasses.fields(architecture)}
+    starts = {name: architecture.start(name) for name in cell_starts()}
+    del fields["encoding"], fields["starts"]
+    return {**fields, **starts}
 
 
 def _switch(value: bool) -> str:
