@@ -1,8 +1,8 @@
 """The native kernels, compiled at installation where there is a C++ compiler.
 
 Both are optional: without them everything runs on plain JAX, and `persistor doctor` says so. The
-same source is compiled twice: for any processor, and for those with AVX2 and FMA; which one runs is
-decided when it is loaded.
+same source is compiled three times: for any processor, for those with AVX2 and FMA, and for those
+with AVX-512; which one runs is decided when it is loaded.
 """
 
 import importlib.metadata
@@ -40,5 +40,7 @@ def kernel(variant: str, *flags: str) -> Extension:
 variants = [kernel("_portable")]
 if platform.machine().lower() in ("x86_64", "amd64"):
     variants.append(kernel("_avx2", "-mavx2", "-mfma"))
+    sets = [f"-mavx512{name}" for name in ("f", "vl", "dq", "bw")]
+    variants.append(kernel("_avx512", *sets, "-mfma", "-mprefer-vector-width=512"))
 
 setup(ext_modules=variants if include_dir() else [])
