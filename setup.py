@@ -1,9 +1,10 @@
 """The native kernels, compiled where there is a C++ compiler when a wheel is made.
 
-Both are optional: without them everything runs on plain JAX, and `persistor doctor` says so. The
-same source is compiled twice: for any processor, and for those with AVX2 and FMA; which one runs is
-decided when it is loaded. They are loaded with ctypes and know nothing of Python, so that one wheel
-serves every version of it: files and wheel are named for the platform alone.
+All are optional: without them everything runs on plain JAX, and `persistor doctor` says so. The
+same source is compiled three times: for any processor, for those with AVX2 and FMA, and for those
+with AVX-512; which one runs is decided when it is loaded. They are loaded with ctypes and know
+nothing of Python, so that one wheel serves every version of it: files and wheel are named for the
+platform alone.
 """
 
 import importlib.metadata
@@ -79,6 +80,8 @@ def kernel(variant: str, *flags: str) -> Extension:
 variants = [kernel("_portable")]
 if platform.machine().lower() in ("x86_64", "amd64"):
     variants.append(kernel("_avx2", "-mavx2", "-mfma"))
+    sets = [f"-mavx512{name}" for name in ("f", "vl", "dq", "bw")]
+    variants.append(kernel("_avx512", *sets, "-mfma", "-mprefer-vector-width=512"))
 
 setup(
     project_urls=addresses(),

@@ -33,3 +33,4 @@ KERNEL(norm)
 KERNEL(glu)
 
 extern "C" int supports_avx2() { return 0; }
+extern "C" int supports_avx512() { return 0; }

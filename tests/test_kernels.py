@@ -161,13 +161,13 @@ def test_native_equals_sequential_at_all_sizes(name, size):
 
 
 @needs_library
-@pytest.mark.parametrize("every", [True, False], ids=["all", "last"])
+@pytest.mark.parametrize("kind, every", [("dense", True), ("dense", False), ("normed", False)])
 @pytest.mark.parametrize("name", NATIVE)
-def test_going_from_memory_to_memory_equals_going_through_strips(name, every):
-    """Lengths, even if they cut nothing, lead past the shortcut for plain dense sequences."""
-    b, t, d = 3, 37, 24 + 40 * every  # one block of three vectors; two of four
+def test_going_from_memory_to_memory_equals_going_through_strips(name, kind, every):
+    """Lengths, even if they cut nothing, lead past the shortcut for plain sequences."""
+    b, t, d = 3, 37, 48 if kind == "normed" else 32  # blocks of one, two, three or four vectors
     cell = cell_named(name, d, per_unit=every)
-    sequence = projections("dense", b, t, cell.project.weight.shape[1], 0)
+    sequence = projections(kind, b, t, cell.project.weight.shape[1], 9)
     case = (native, cell, sequence, first_state(cell, b), every)
     full = {"lengths": jnp.full((b,), t, jnp.int32)}
     assert_same(value_and_gradients(*case, {}), value_and_gradients(*case, full), rtol=1e-5)

@@ -8,7 +8,8 @@ import platform
 import sys
 
 # From glibc's malloc.h. Blocks above the first threshold (default: 128 kB) are mapped one by one.
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
+# Threads take blocks from arenas of their own, and these map any block above 64 MB.
+_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8
 _LARGEST = 1 << 30
 
 
@@ -40,4 +41,5 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
     if mallopt is None:
         return False
-    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST) and mallopt(_TRIM_THRESHOLD, _LARGEST))
+    kept = mallopt(_MMAP_THRESHOLD, _LARGEST) and mallopt(_TRIM_THRESHOLD, _LARGEST)
+    return bool(kept and mallopt(_ARENA_MAX, 1))

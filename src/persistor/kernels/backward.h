@@ -75,6 +75,58 @@ struct Sums {
   }
 };
 
+// Where the gradients of a plain strip's projections go, from where these were read.
+template <int J>
+struct IntoWritten {
+  static constexpr bool gained = false;
+  float* rows;
+  int64_t units;
+
+  struct Step {
+    float* row;
+    int64_t units;
+
+    PERSISTOR_INLINE void add(int v, const V* dp, const V*, V*, V&) const {
+      for (int j = 0; j < J; ++j) put(row + j * units + v * kWidth, dp[j]);
+    }
+    PERSISTOR_INLINE void finish(V) const {}
+  };
+  PERSISTOR_INLINE Step at(int64_t i) const { return {rows + i * J * units, units}; }
+};
+template <int J>
+struct IntoSummed {
+  static constexpr bool gained = true;
+  float *rows, *offsets, *of_gain;
+  const float* gains;
+  const int32_t* ids;
+  int64_t units;
+
+  struct Step {
+    float *row, *offset, *of_gain;
+    float gain;
+    int64_t units;
+
+    PERSISTOR_INLINE void add(int v, const V* dp, const V* sum, V* dshift, V& total) const {
+      for (int j = 0; j < J; ++j) {
+        const int64_t u = j * units + v * kWidth;
+        const V scaled = gain * dp[j];
+        persistor::add(row + u, scaled);
+        persistor::add(offset + u, scaled);
+        dshift[j] += dp[j];
+        total += dp[j] * sum[j];
+      }
+    }
+    PERSISTOR_INLINE void finish(V total) const {
+      Total all;
+      all.add(total);
+      *of_gain = all.value();
+    }
+  };
+  PERSISTOR_INLINE Step at(int64_t i) const {
+    return {rows + ids[i] * J * units, offsets + i * J * units, of_gain + i, gains[i], units};
+  }
+};
+
 template <class Cell>
 class Backward : Unroller<Cell> {
   using Base = Unroller<Cell>;
@@ -123,7 +175,11 @@ class Backward : Unroller<Cell> {
     const float* before = given_.checkpoints + (at * chunks + c) * units * S;
     this->load(before, chunks * units, strip, h_[0]);
     if (this->is_plain(strip)) {
-      with_vectors(strip.vectors, [&](auto vectors) { step_plain<vectors>(strip, t0, n); });
+      with_vectors(strip.vectors, [&](auto vectors) {
+        this->with_source(strip, t0, n, [&](const auto& from) {
+          step_plain<vectors>(from, into(from, strip, t0), strip, t0, n);
+        });
+      });
       return this->store(g_[0], strip, carry, units, -1.0f);
     }
     this->transitions(strip, t0, n);
@@ -162,21 +218,40 @@ class Backward : Unroller<Cell> {
     }
   }
 
+  // Where the gradients of a plain strip's projections go.
+  auto into(const Written<J>& from, const Strip&, int64_t) const {
+    return IntoWritten<J>{out_.dense + (from.rows - in_.dense), in_.units};
+  }
+  auto into(const Summed<J>& from, const Strip& strip, int64_t t0) const {
+    return IntoSummed<J>{drows_ + share_.unit, doffsets_ + t0 * this->stride() + share_.unit,
+                         sums_.gain_of(in_, share_.block, share_.group, strip.first) + t0,
+                         from.gains, from.ids, in_.units};
+  }
+  // What all steps add to: the shift.
+  template <int N, bool add>
+  PERSISTOR_INLINE void move_shift(V (*dshift)[J]) const {
+    for (int v = 0; v < N; ++v) {
+      for (int j = 0; j < J; ++j) {
+        float* at = dshift_ + share_.unit + j * in_.units + v * kWidth;
+        if (add) put(at, dshift[v][j]);
+        else dshift[v][j] = get<V>(at);
+      }
+    }
+  }
+
   // A chunk of a plain strip: its states again, then backwards, gradients straight to where they
   // belong.
-  template <int N>
-  void step_plain(const Strip& strip, int64_t t0, int64_t n) {
+  template <int N, class Source, class Into>
+  void step_plain(const Source from, const Into into, const Strip& strip, int64_t t0, int64_t n) {
     this->template unroll_plain<N>(
-        strip, t0, n, [&](int64_t i, int v, V kept, const V* h) PERSISTOR_LAMBDA {
+        from, n, [&](int64_t i, int v, V kept, const V* h) PERSISTOR_LAMBDA {
           if (Cell::keeps) a_[i][v] = kept;
           for (int part = 0; part < S; ++part) h_[(i + 1) * S + part][v] = h[part];
         });
-    const int64_t at = this->sequence(strip.first) * in_.length + t0, stride = this->stride();
-    const float* row = this->dense_row(strip, t0);
+    const int64_t at = this->sequence(strip.first) * in_.length + t0;
     const float* cotangent =
         given_.states ? given_.states + (at * in_.units + share_.unit) * S : nullptr;
-    float* to = out_.dense + at * stride + share_.unit;
-    V g[N][S], q[N][Q + 1], dq[N][Q + 1];
+    V g[N][S], q[N][Q + 1], dq[N][Q + 1], dshift[N][J];
     for (int v = 0; v < N; ++v) {
       for (int part = 0; part < S; ++part) g[v][part] = g_[part][v];
       for (int j = 0; j < Q; ++j) {
@@ -184,22 +259,28 @@ class Backward : Unroller<Cell> {
         dq[v][j] = dq_[j][v];
       }
     }
+    if constexpr (Into::gained) move_shift<N, false>(dshift);
     for (int64_t i = n - 1; i >= 0; --i) {
-      for (int v = 0; v < N; ++v) {
-        V p[J], a[S], d[S], h[S], da[S], dd[S], dp[J];
+      const auto step = from.at(i);
+      const auto back = into.at(i);
+      V of_gain = {};
+      PERSISTOR_UNROLL for (int v = 0; v < N; ++v) {
+        V p[J], sum[J], a[S], d[S], h[S], da[S], dd[S], dp[J];
         if (cotangent) {
           get_state<S>(cotangent + (i * in_.units + v * kWidth) * S, h, -1.0f);
           for (int part = 0; part < S; ++part) g[v][part] += h[part];
         }
-        this->get_projections(row + i * stride, v, p);
+        step.get(v, p, sum);
         const V kept = Cell::keeps ? a_[i][v] : Cell::costly(p);
         Cell::gate(p, q[v], kept, a, d);
         for (int part = 0; part < S; ++part) h[part] = h_[i * S + part][v];
         Cell::retreat(a, h, g[v], da, dd);
         Cell::gradient(p, q[v], kept, da, dd, dp, dq[v]);
-        for (int j = 0; j < J; ++j) put(to + i * stride + j * in_.units + v * kWidth, dp[j]);
+        back.add(v, dp, sum, dshift[v], of_gain);
       }
+      back.finish(of_gain);
     }
+    if constexpr (Into::gained) move_shift<N, true>(dshift);
     for (int v = 0; v < N; ++v) {
       for (int part = 0; part < S; ++part) g_[part][v] = g[v][part];
       for (int j = 0; j < Q; ++j) dq_[j][v] = dq[v][j];

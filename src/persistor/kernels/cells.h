@@ -8,11 +8,22 @@
 
 namespace persistor {
 
-// The derivative used in place of Heaviside's: 1 / (1 + (pi x)^2).
-PERSISTOR_INLINE V surrogate_slope(V x) {
-  const V y = x * 3.14159265358979f;
-  return 1.0f / (1.0f + y * y);
-}
+// The derivative used in place of Heaviside's, 1 / (1 + (pi x)^2), at two places, by one division.
+struct Slopes {
+  V one, other;
+
+  PERSISTOR_INLINE Slopes(V x, V y) {
+    const V a = steepness(x), b = steepness(y), both = 1.0f / (a * b);
+    one = both * b;
+    other = both * a;
+  }
+
+ private:
+  static PERSISTOR_INLINE V steepness(V x) {  // no more than a product can hold
+    const V y = x * 3.14159265358979f, found = 1.0f + y * y, most = all(1e18f);
+    return choose(found < most, found, most);
+  }
+};
 
 // The part that all cells with a threshold share; BMRU is CMRU with epsilon = 0.
 struct Hysteresis {
@@ -24,15 +35,16 @@ struct Hysteresis {
         margin(absolute(candidate) - absolute(threshold)), updates(margin >= all(0)) {}
 
   PERSISTOR_INLINE V decay(V epsilon) const { return choose(updates, epsilon, all(1)); }
-  PERSISTOR_INLINE V if_updates(V x) const { return (V)(updates & (Mask)x); }
+  PERSISTOR_INLINE V if_updates(V x) const { return choose(updates, x, all(0)); }
   PERSISTOR_INLINE V times_sign(V x) const { return choose(candidate >= all(0), x, -x); }
 
   // From the derivatives with respect to decay and drive = z * S(candidate) * scale.
   PERSISTOR_INLINE void gradient(V scale, V epsilon, V da, V dd, V* dp) const {
     const V dz = da * (epsilon - 1.0f) + times_sign(dd * scale);
-    const V dmargin = dz * surrogate_slope(margin);
+    const Slopes slope(margin, candidate);
+    const V dmargin = dz * slope.one;
     const V dsign = if_updates(dd * scale);
-    dp[0] = along(dmargin, candidate) + dsign * 2.0f * surrogate_slope(candidate);
+    dp[0] = along(dmargin, candidate) + dsign * 2.0f * slope.other;
     dp[1] = -along(dmargin, threshold);
   }
 };

@@ -6,19 +6,17 @@
 
 namespace persistor {
 
-constexpr int64_t kVectors = 4;                // vectors of a strip, at most
-constexpr int64_t kLanes = kWidth * kVectors;  // lanes of a strip, at most
+constexpr int64_t kLanes = 32;                 // lanes of a strip, at most
+constexpr int64_t kVectors = kLanes / kWidth;  // vectors of a strip, at most
 constexpr int64_t kParts = 8;                  // parts of a batch, about
 
 // Calls f with the number of vectors of a strip as a constant.
-template <class F>
+template <int N = 1, class F>
 PERSISTOR_INLINE void with_vectors(int64_t vectors, F&& f) {
-  switch (vectors) {
-    case 1: return f(std::integral_constant<int, 1>());
-    case 2: return f(std::integral_constant<int, 2>());
-    case 3: return f(std::integral_constant<int, 3>());
-    default: return f(std::integral_constant<int, 4>());
+  if constexpr (N < kVectors) {
+    if (vectors != N) return with_vectors<N + 1>(vectors, f);
   }
+  f(std::integral_constant<int, N>());
 }
 
 struct Division {

@@ -40,18 +40,15 @@ class Forward : Unroller<Cell> {
       const int64_t chunks = in_.chunks();
       this->store(h_[0], strip, out_.checkpoints + (at * chunks + c) * units * S, chunks * units);
     }
-    if (this->is_plain(strip) && out_.states) {
-      float* to = out_.states + ((at * in_.length + t0) * units + share_.unit) * S;
+    if (!out_.states && c && !this->any_before_end(strip, t0)) return;
+    if (this->is_plain(strip)) {
       with_vectors(strip.vectors, [&](auto vectors) {
-        this->template unroll_plain<vectors>(
-            strip, t0, n, [&](int64_t i, int v, V, const V* h) PERSISTOR_LAMBDA {
-              put_state<S>(to + (i * units + v * kWidth) * S, h, 1);
-              for (int part = 0; part < S; ++part) h_[part][v] = h[part];
-            });
+        this->with_source(strip, t0, n, [&](const auto& from) {
+          step_plain<vectors>(from, out_.states ? states_of(at, t0) : nullptr, n);
+        });
       });
       return this->store(h_[0], strip, last, units);
     }
-    if (!out_.states && c && !this->any_before_end(strip, t0)) return;
     this->transitions(strip, t0, n);
     this->unroll(strip, n);
     if (out_.states) {
@@ -66,6 +63,18 @@ class Forward : Unroller<Cell> {
  private:
   const float* first_;
   const Outputs& out_;
+
+  float* states_of(int64_t sequence, int64_t t) const {
+    return out_.states + ((sequence * in_.length + t) * in_.units + share_.unit) * S;
+  }
+  template <int N, class Source>
+  void step_plain(const Source from, float* to, int64_t n) {
+    this->template unroll_plain<N>(
+        from, n, [&](int64_t i, int v, V, const V* h) PERSISTOR_LAMBDA {
+          if (to) put_state<S>(to + (i * in_.units + v * kWidth) * S, h, 1);
+          for (int part = 0; part < S; ++part) h_[part][v] = h[part];
+        });
+  }
 };
 
 template <class Cell>

@@ -16,6 +16,8 @@ from persistor._tools.errors import PersistorError
 from persistor.arrays import Array
 from persistor.kernels.proof import KERNELS, prove
 
+WIDER = {"avx512": "AVX-512", "avx2": "AVX2"}  # variants for some processors, fastest first
+
 
 @dataclass(frozen=True)
 class Library:
@@ -53,9 +55,12 @@ def load(folder: Path) -> Library:
         return Library(None, "not compiled: there was no C++ compiler when this was installed")
     try:
         chosen, variant, reason = ctypes.CDLL(str(portable)), "portable", "no AVX2 here"
-        avx2 = _compiled(folder, "_avx2")
-        if avx2 is not None and chosen.supports_avx2():
-            chosen, variant, reason = ctypes.CDLL(str(avx2)), "avx2", "this processor has AVX2"
+        for name, feature in WIDER.items():
+            path = _compiled(folder, f"_{name}")
+            if path is not None and getattr(chosen, f"supports_{name}")():
+                chosen, variant = ctypes.CDLL(str(path)), name
+                reason = f"this processor has {feature}"
+                break
     except OSError as error:
         return Library(None, f"the compiled kernels do not load: {error}")
     try:

@@ -40,7 +40,7 @@ struct Batched {
 };
 
 PERSISTOR_INLINE Four sigmoid(Four x) {
-  const V y = sigmoid(V{x[0], x[1], x[2], x[3], 0, 0, 0, 0});
+  const V y = sigmoid(V{x[0], x[1], x[2], x[3]});
   return Four{y[0], y[1], y[2], y[3]};
 }
 PERSISTOR_INLINE float sigmoid(float x) { return sigmoid(all(x))[0]; }

@@ -48,15 +48,28 @@ struct Saturating : Affine<1> {
   }
 };
 
-// Eight states in memory, real and imaginary parts by turns if S is 2; `sign` multiplies the latter.
+// Lanes of two vectors: every other one; and both by turns, from the first halves and the second.
+#if defined(__AVX512F__)
+#define PERSISTOR_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define PERSISTOR_ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define PERSISTOR_EARLY 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define PERSISTOR_LATE 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#else
+#define PERSISTOR_EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define PERSISTOR_ODD 1, 3, 5, 7, 9, 11, 13, 15
+#define PERSISTOR_EARLY 0, 8, 1, 9, 2, 10, 3, 11
+#define PERSISTOR_LATE 4, 12, 5, 13, 6, 14, 7, 15
+#endif
+
+// The states of a vector in memory, real and imaginary parts by turns if S is 2; `sign` multiplies the latter.
 template <int S>
 PERSISTOR_INLINE void get_state(const float* from, V* h, float sign) {
   if constexpr (S == 1) {
     h[0] = get<V>(from);
   } else {
     const V one = get<V>(from), two = get<V>(from + kWidth);
-    h[0] = __builtin_shufflevector(one, two, 0, 2, 4, 6, 8, 10, 12, 14);
-    h[1] = sign * __builtin_shufflevector(one, two, 1, 3, 5, 7, 9, 11, 13, 15);
+    h[0] = __builtin_shufflevector(one, two, PERSISTOR_EVEN);
+    h[1] = sign * __builtin_shufflevector(one, two, PERSISTOR_ODD);
   }
 }
 template <int S>
@@ -65,8 +78,8 @@ PERSISTOR_INLINE void put_state(float* to, const V* h, float sign) {
     put(to, h[0]);
   } else {
     const V one = h[0], two = sign * h[1];
-    put(to, __builtin_shufflevector(one, two, 0, 8, 1, 9, 2, 10, 3, 11));
-    put(to + kWidth, __builtin_shufflevector(one, two, 4, 12, 5, 13, 6, 14, 7, 15));
+    put(to, __builtin_shufflevector(one, two, PERSISTOR_EARLY));
+    put(to + kWidth, __builtin_shufflevector(one, two, PERSISTOR_LATE));
   }
 }
 

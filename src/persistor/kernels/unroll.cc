@@ -226,10 +226,19 @@ extern "C" const char* compiled_with() { return PERSISTOR_JAXLIB; }
 // How many threads XLA has; 0 before the first call.
 extern "C" int64_t threads_of_xla() { return persistor::xla_threads; }
 
-// Whether this machine runs the variant that is compiled for AVX2 and FMA.
+// Whether this machine runs the variant that is compiled for AVX2 and FMA, or for AVX-512.
 extern "C" int supports_avx2() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return 0;
+#endif
+}
+extern "C" int supports_avx512() {
+#if defined(__x86_64__)
+  return supports_avx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw");
 #else
   return 0;
 #endif

@@ -7,6 +7,47 @@
 
 namespace persistor {
 
+// Where the J projections of a plain strip are read from. `at(i)` is step i, and its get(v, p, sum)
+// reads vector v; `sum` is what a gain multiplies. All of it stays in registers.
+template <int J>
+struct Written {  // dense
+  const float* rows;
+  int64_t units;
+
+  struct Step {
+    const float* row;
+    int64_t units;
+
+    PERSISTOR_INLINE void get(int v, V* p, V*) const {
+      for (int j = 0; j < J; ++j) p[j] = persistor::get<V>(row + j * units + v * kWidth);
+    }
+  };
+  PERSISTOR_INLINE Step at(int64_t i) const { return {rows + i * J * units, units}; }
+};
+template <int J>
+struct Summed {  // rows and offsets, with gain and shift
+  const float *rows, *offsets, *shift, *gains;
+  const int32_t* ids;
+  int64_t units;
+
+  struct Step {
+    const float *row, *offset, *shift;
+    float gain;
+    int64_t units;
+
+    PERSISTOR_INLINE void get(int v, V* p, V* sum) const {
+      for (int j = 0; j < J; ++j) {
+        const int64_t u = j * units + v * kWidth;
+        sum[j] = persistor::get<V>(row + u) + persistor::get<V>(offset + u);
+        p[j] = gain * sum[j] + persistor::get<V>(shift + u);
+      }
+    }
+  };
+  PERSISTOR_INLINE Step at(int64_t i) const {
+    return {rows + ids[i] * J * units, offsets + i * J * units, shift, gains[i], units};
+  }
+};
+
 template <class Cell>
 class Unroller {
  public:
@@ -243,36 +284,44 @@ class Unroller {
   }
 
   // Whether a strip can go from memory to memory without a copy between: whole vectors of one
-  // dense sequence, and nothing masked.
+  // sequence, and nothing masked. Sums of rows and offsets need many registers.
+  static constexpr bool kSumsArePlain = kVectors <= 2;
   bool is_plain(const Strip& strip) const {
-    return in_.dense && !in_.lengths && !in_.resets && strip.count == 1 &&
-           strip.width % kWidth == 0;
+    return (in_.dense || (kSumsArePlain && gain_ && !by_.lookup)) && !in_.lengths && !in_.resets &&
+           strip.count == 1 && strip.width % kWidth == 0;
+  }
+  // Calls f with what a plain strip's projections are read from, steps t0 to t0 + n.
+  template <class F>
+  PERSISTOR_INLINE void with_source(const Strip& strip, int64_t t0, int64_t n, F&& f) {
+    if constexpr (kSumsArePlain) {
+      if (!in_.dense) {
+        look_up(strip, t0, n, false);
+        return f(Summed<J>{rows_ + share_.unit, offsets_ + t0 * stride() + share_.unit,
+                           shift_ + share_.unit, gains_.data(), ids_.data(), in_.units});
+      }
+    }
+    const int64_t first = sequence(strip.first) * in_.length + t0;
+    f(Written<J>{in_.dense + first * stride() + share_.unit, in_.units});
   }
   // Gates and states of a plain strip, from h_[0] on: f(i, v, kept, h) hears of each.
-  template <int N, class F>
-  PERSISTOR_INLINE void unroll_plain(const Strip& strip, int64_t t0, int64_t n, F&& f) {
-    const float* row = dense_row(strip, t0);
+  template <int N, class Source, class F>
+  PERSISTOR_INLINE void unroll_plain(const Source from, int64_t n, F&& f) {
     V h[N][S], q[N][Q + 1];
     for (int v = 0; v < N; ++v) {
       for (int part = 0; part < S; ++part) h[v][part] = h_[part][v];
       for (int j = 0; j < Q; ++j) q[v][j] = q_[j][v];
     }
-    for (int64_t i = 0; i < n; ++i, row += stride()) {
-      for (int v = 0; v < N; ++v) {
-        V p[J], a[S], d[S];
-        get_projections(row, v, p);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto step = from.at(i);
+      PERSISTOR_UNROLL for (int v = 0; v < N; ++v) {
+        V p[J], sum[J], a[S], d[S];
+        step.get(v, p, sum);
         const V kept = Cell::costly(p);
         Cell::gate(p, q[v], kept, a, d);
         Cell::advance(q[v], a, d, h[v]);
         f(i, v, kept, h[v]);
       }
     }
-  }
-  const float* dense_row(const Strip& strip, int64_t t) const {
-    return in_.dense + (sequence(strip.first) * in_.length + t) * stride() + share_.unit;
-  }
-  PERSISTOR_INLINE void get_projections(const float* row, int v, V* p) const {
-    for (int j = 0; j < J; ++j) p[j] = get<V>(row + j * in_.units + v * kWidth);
   }
 
  private:

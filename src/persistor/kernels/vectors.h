@@ -1,4 +1,4 @@
-// Vectors of eight floats, and who runs tasks.
+// Vectors of eight or sixteen floats, and who runs tasks.
 
 #pragma once
 
@@ -14,27 +14,34 @@
 
 namespace persistor {
 
-typedef float V __attribute__((vector_size(32)));
-typedef int32_t Mask __attribute__((vector_size(32)));
+#if defined(__AVX512F__)
+constexpr int64_t kWidth = 16;  // lanes of a vector
+#else
+constexpr int64_t kWidth = 8;
+#endif
 
-constexpr int64_t kWidth = 8;  // lanes of a vector
+typedef float V __attribute__((vector_size(4 * kWidth)));
+typedef int32_t Mask __attribute__((vector_size(4 * kWidth)));
 
 #define PERSISTOR_INLINE inline __attribute__((always_inline))
 #define PERSISTOR_LAMBDA __attribute__((always_inline))
+#if defined(__clang__)
+#define PERSISTOR_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PERSISTOR_UNROLL _Pragma("GCC unroll 4")
+#endif
 
-PERSISTOR_INLINE V all(float x) { return V{x, x, x, x, x, x, x, x}; }
-PERSISTOR_INLINE V choose(Mask mask, V yes, V no) {
-  return (V)((mask & (Mask)yes) | (~mask & (Mask)no));
-}
+PERSISTOR_INLINE V all(float x) { return x - V{}; }
+PERSISTOR_INLINE V choose(Mask mask, V yes, V no) { return mask ? yes : no; }
 PERSISTOR_INLINE V absolute(V x) { return (V)((Mask)x & 0x7fffffff); }
 
 // x * sign(at), and 0 where `at` is 0: the derivative of |at|.
 PERSISTOR_INLINE V along(V x, V at) {
-  return (V)(((Mask)x ^ ((Mask)at & INT32_MIN)) & (at != all(0)));
+  return choose(at != all(0), (V)((Mask)x ^ ((Mask)at & INT32_MIN)), all(0));
 }
 
 // Arrays of any alignment: `over(n, f)` calls f(T, u) so that f handles the elements u, u + 1, ..
-// as many as a T has, with `get` and `put`; eight, four or one at a time.
+// as many as a T has, with `get` and `put`; those of a vector, four or one at a time.
 typedef float Four __attribute__((vector_size(16)));
 
 template <class T>
@@ -54,11 +61,8 @@ PERSISTOR_INLINE void add(float* to, T x) {
 template <class F>
 PERSISTOR_INLINE void over(int64_t n, F&& f) {
   int64_t u = 0;
-  for (; u + 8 <= n; u += 8) f(V{}, u);
-  if (u + 4 <= n) {
-    f(Four{}, u);
-    u += 4;
-  }
+  for (; u + kWidth <= n; u += kWidth) f(V{}, u);
+  for (; u + 4 <= n; u += 4) f(Four{}, u);
   for (; u < n; ++u) f(0.0f, u);
 }
 // Calls f with the width, as a constant where it is a common one, so that its loops are unrolled.
@@ -75,16 +79,17 @@ PERSISTOR_INLINE void with_width(int64_t width, F&& f) {
 }
 // A sum of vectors of any kind, added up across their lanes at the end.
 struct Total {
-  V eight = {};
+  V many = {};
   Four four = {};
   float one = 0;
 
-  PERSISTOR_INLINE void add(V x) { eight += x; }
+  PERSISTOR_INLINE void add(V x) { many += x; }
   PERSISTOR_INLINE void add(Four x) { four += x; }
   PERSISTOR_INLINE void add(float x) { one += x; }
   PERSISTOR_INLINE float value() const {
-    const Four sum = four + __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
-                     __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    Four parts[kWidth / 4], sum = four;
+    std::memcpy(parts, &many, sizeof many);
+    for (const Four& part : parts) sum += part;
     return one + ((sum[0] + sum[2]) + (sum[1] + sum[3]));
   }
 };
