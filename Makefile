@@ -13,10 +13,10 @@ demo: $(VENV)/.installed
 	$(BIN)/persistor demo
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal --quick
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

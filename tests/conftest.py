@@ -6,6 +6,7 @@ a test computes little with any program.
 """
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -36,7 +37,31 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 settings.register_profile("persistor", deadline=None, max_examples=10, derandomize=True)
-settings.load_profile("persistor")
+settings.register_profile("quick", settings.get_profile("persistor"), max_examples=3)
+gc.set_threshold(100_000)  # looking for garbage took a tenth of the time
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--quick", action="store_true", help="of each law one case, and none that is slow"
+    )
+
+
+def pytest_configure(config):
+    settings.load_profile("quick" if config.getoption("quick") else "persistor")
+
+
+def pytest_collection_modifyitems(config, items):
+    """With `--quick`, keep the first case of every test that is not slow."""
+    if not config.getoption("quick"):
+        return
+    first = {}
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            first.setdefault((item.path, item.originalname), item)
+    kept = set(first.values())
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = first.values()
 
 
 @pytest.fixture(autouse=True, scope="module")

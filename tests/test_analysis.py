@@ -204,6 +204,7 @@ def likeliest(writer, text):
     return "".join(LETTERS[i] for i in outputs.argmax(-1))
 
 
+@pytest.mark.slow
 def test_without_chance_every_letter_is_the_likeliest_after_all_before(writer):
     text = "bad cab" + write(writer, "bad cab", 20, window=100)
     assert likeliest(writer, text)[6:-1] == text[7:]

@@ -388,6 +388,7 @@ def test_an_unexplained_difference_is_an_error(folder):
         markdown(folder)
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_whole_page_or_none(folder, capsys):
     page = folder / "page.md"
     command = ["report", "--runs", str(folder), "--page", str(page)]

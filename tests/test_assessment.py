@@ -159,6 +159,7 @@ TASKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), TASKS, ids=[name for name, _ in TASKS])
 def test_tasks_of_the_paper_are_assessed_too(name, options, tmp_path, capsys):
     run = started(Experiment.of(name, **TINY, **options), tmp_path)
@@ -196,6 +197,7 @@ def own(folder, kind):
     return own_task(folder / "a.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classes", "steps", "numbers"])
 def test_own_data_are_assessed_by_length_and_group(kind, tmp_path, capsys):
     task = own(tmp_path, kind)

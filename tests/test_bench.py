@@ -50,6 +50,7 @@ def test_the_straightforward_version_is_the_same_model(stack, pooling, fold):
     jax.tree.map(close, ours, plain)
 
 
+@pytest.mark.slow
 def test_a_straightforward_training_step_is_the_same_step():
     with jax.numpy_dtype_promotion("standard"):  # optax needs it
         trainer = training(Pictures(12), batch=4, state_size=3)

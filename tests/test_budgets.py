@@ -88,6 +88,7 @@ def test_committed_runs_keep_their_names():
         assert experiment.to_json() == line["experiment"]
 
 
+@pytest.mark.slow
 def test_a_run_that_no_longer_improves_stops_and_says_so(tmp_path, capsys):
     noise(tmp_path)
     words = ["--data", "noise.npz", "--tiny", "--state", 2, "--batch", 4, "--steps", 20_000]
@@ -115,6 +116,7 @@ def test_when_a_run_is_over(tmp_path):
     assert over(640, 0, steps=1_000)
 
 
+@pytest.mark.slow
 def test_equal_evaluations_are_no_improvement_but_the_later_weights_are_kept(tmp_path):
     x = np.repeat(np.arange(60) % 2, 4).reshape(60, 4, 1).astype(float)
     (tmp_path / "easy.npz").write_bytes(

@@ -138,6 +138,7 @@ def test_tiny_is_a_whole_network_of_thousands():
     assert parameters(tiny=True, width=32) > parameters(tiny=True)
 
 
+@pytest.mark.slow
 def test_a_deployable_ladder(capsys):
     assert call(*TRAIN, "--deployable", "--levels", 3, "--json") == 0
     result = json.loads(capsys.readouterr().out)
@@ -148,6 +149,7 @@ def test_a_deployable_ladder(capsys):
     assert capsys.readouterr().out.count("steps at level  0: ") == 3
 
 
+@pytest.mark.slow
 def test_reproduce_compare_and_figure_read_what_is_there(capsys, tmp_path):
     unpack(committed("copy-first-discrete-L1000-cmru-eps1-d4-r1-seed0-"), tmp_path / "runs")
     row = ["copy-first-discrete", "--only", "cell=cmru", "length=1000"]
@@ -304,6 +306,7 @@ def stop_when_it_trains(arguments, number):
     return process.returncode, said, Run.open(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_the_run(number, status):
     returned, said, run = stop_when_it_trains(ENDLESS, number)
@@ -366,6 +369,7 @@ def test_completion(shell, says, capsys):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
+@pytest.mark.slow
 def test_reproduce_list_measures_line_by_line():
     """The first table lacks its data; Ctrl-C comes while the second is timed."""
     environment = {**os.environ, "PERSISTOR_DATA": "empty"}

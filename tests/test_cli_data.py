@@ -91,6 +91,7 @@ def test_show_prints_text(capsys, tmp_path):
     assert examples[0]["text"] in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_sample_writes_text(capsys, tmp_path):
     (tmp_path / "data" / "verse.txt").write_text(VERSE)
     small = ["--blocks", 2, "--state", 3, "--width", 16, "--length", 12, "--batch", 4]
@@ -119,6 +120,7 @@ def test_sample_writes_text(capsys, tmp_path):
         assert says in captured.err
 
 
+@pytest.mark.slow
 def test_only_text_is_sampled(capsys):
     assert (
         call("train", "copy-first-clean", "--length", 5, "--steps", 1, "--width", 8, "--json") == 0

@@ -6,6 +6,7 @@ Nothing is imported here that takes time, so that `main` hears a Ctrl-C from the
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ from typing import Any, NoReturn
 
 from persistor._tools.errors import PersistorError
 from persistor._tools.files import FULL
+
+LITTER = 100_000  # objects after which Python looks for garbage: its 700 take a tenth of a start
 
 
 def commands() -> dict[str, Any]:
@@ -142,6 +145,7 @@ def _obey(arguments: list[str]) -> int:
         print(f"persistor {version('persistor')}")
         return 0
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    gc.set_threshold(LITTER)
     command = parse(arguments)
     from persistor._tools.machine import keep_freed_memory
     from persistor._tools.programs import keep_programs
