@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from persistor import CELLS, Architecture, Backbone, Dense, Pooling
-from persistor.bench.measure import Scale, by_turns
+from persistor.bench.devices import device_steps
+from persistor.bench.measure import QUICK, Scale, by_turns
 from persistor.bench.straightforward import outputs_of, training_step
 from persistor.bench.suite import PLAIN
 from persistor.bench.workloads import Pictures, Stepper, matmul_flops, training
 from persistor.cli import main
+from persistor.export.compilers import missing
 
 CASES = [((name,), Pooling.LAST, "scan") for name in CELLS]
 CASES += [(("mingru", "cmru"), pooling, "associative scan") for pooling in Pooling]
@@ -79,6 +81,14 @@ def test_matrix_products_are_counted():
 
     traced = jax.make_jaxpr(jax.jit(f))(jnp.ones((5, 7)), jnp.ones((7, 7)))
     assert matmul_flops(traced.jaxpr) == 4 * 2 * 5 * 7 * 7
+
+
+def test_a_step_of_a_device_is_measured():
+    """With a compiler and ONNX Runtime every row has a number; what lacks is named."""
+    rows = list(device_steps(QUICK))
+    assert {row.against for row in rows} >= {"step of JAX", "ONNX Runtime"} or missing("gcc")
+    for row in rows:
+        assert row.ratio is not None or row.note.startswith("not here:")
 
 
 def test_the_command(capsys):
