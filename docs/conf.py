@@ -49,6 +49,7 @@ NAVIGATION = {
         "explanation/design",
         "explanation/paper-decisions",
         "explanation/trials",
+        "explanation/keyword-spotting",
         "explanation/hardware-limits",
     ],
     "Look up": [
