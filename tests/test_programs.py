@@ -25,7 +25,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 def start(folder, runs, *, room=None, **environment):
     """Start a run in a process of its own that keeps its programs in a folder."""
     limited = [] if room is None else ["-c", LIMITED, str(room)]
-    own = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     return subprocess.Popen(
         [sys.executable, *limited, "-m", "persistor.cli", *TRAIN, "--runs", str(runs)],
         env={**own, programs.VARIABLE: str(folder), **environment},
@@ -83,7 +83,7 @@ def test_damaged_programs_are_compiled_again(filled, tmp_path):
 
 def settings(**environment):
     """What a command tells JAX, in a process of its own."""
-    own = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     code = (
         "import os; from persistor._tools.programs import keep_programs; keep_programs(); "
         "print({k: v for k, v in os.environ.items() if k.startswith('JAX_')})"
