@@ -844,6 +844,7 @@ def test_tables_that_are_none(text, reading, says, folder):
         own_task(folder / "all.csv", reading)
 
 
+@pytest.mark.slow
 def test_train_and_sample_from_the_command_line(folder, capsys):
     make("own-text", folder)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -857,6 +858,7 @@ def test_train_and_sample_from_the_command_line(folder, capsys):
         assert "unknown task" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["own-sounds", "own-arrays", "own-table"])
 def test_train_move_and_evaluate_from_the_command_line(kind, folder, capsys):
     path = make(kind, folder)
