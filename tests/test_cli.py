@@ -250,6 +250,7 @@ def test_a_platform_that_jax_does_not_have(platform):
     assert f"JAX_PLATFORMS={platform} here; unset JAX_PLATFORMS" in said
 
 
+@pytest.mark.slow
 def test_a_file_size_limit_is_one_line_and_the_run_continues_without_it(capsys):
     assert call(*TRAIN, "--json") == 0  # so that JAX need not write what it compiles
     whole = json.loads(capsys.readouterr().out)
@@ -345,6 +346,7 @@ def on_a_terminal(*arguments, **environment):
     return printed.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["compare", "--help"], ["compare", "--hlep"]], ids=str)
 def test_no_color(arguments):
     assert "\x1b[" in on_a_terminal(*arguments)

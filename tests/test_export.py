@@ -560,6 +560,7 @@ def tree(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 @here
 def test_a_folder_builds_and_checks_itself(saved, tmp_path, capsys):
     folder = tmp_path / "kws"

@@ -143,6 +143,7 @@ class Leaky(Cell):
         return Affine(jnp.full_like(p, 1 - self.rate), self.rate * p)
 
 
+@pytest.mark.slow
 def test_a_task_and_a_cell_of_ones_own_train_without_being_registered(tmp_path):
     """Stopped, continued, finished, and opened again."""
     training = TrainingSpec(steps=6, batch=4, evaluate_every=2, valid_batches=1)

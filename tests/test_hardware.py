@@ -505,6 +505,7 @@ def test_without_ngspice_or_models_a_line_says_how_to_get_them(monkeypatch, tmp_
 TRAIN = ["train", "copy-first-discrete", "--length", "6", "--steps", "64", "--batch", "8"]
 
 
+@pytest.mark.slow
 @in_spice
 def test_the_commands_go_from_training_to_a_netlist(as_users_have_it, capsys, tmp_path):
     assert call(*TRAIN, "--deployable", "--width", 8, "--json") == 0

@@ -429,6 +429,7 @@ def test_doctor_names_the_engine():
     assert findings["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler (g++)")
 def test_no_sanitizer_complains(tmp_path):
     flags = ["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]

@@ -179,6 +179,7 @@ def test_an_interrupted_set_goes_on_to_the_same_bytes(made, tmp_path):
     assert seen == []  # all there: nothing is made
 
 
+@pytest.mark.slow
 def test_a_killed_set_goes_on_to_the_same_bytes(made, tmp_path):
     code = f"""
 from pathlib import Path

@@ -860,6 +860,7 @@ def test_tables_that_are_none(text, reading, says, folder):
         own_task(folder / "all.csv", reading)
 
 
+@pytest.mark.slow
 def test_train_and_sample_from_the_command_line(folder, capsys):
     make("own-text", folder)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -884,6 +885,7 @@ def test_train_move_and_continue_from_the_command_line(folder, capsys):
         assert json.loads(capsys.readouterr().out) == json.loads(printed.out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["own-sounds", "own-arrays", "own-table"])
 def test_a_run_is_evaluated_where_its_data_are(kind, folder, capsys):
     path = make(kind, folder)

@@ -96,6 +96,7 @@ def test_large_inputs_stay_finite():
     assert_same([norm_native(*operands)], [norm_plain(*operands)])
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_does_not_change_a_bit():
     code = """if True:
         import hashlib, jax, jax.numpy as jnp, numpy as np

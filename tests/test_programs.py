@@ -25,7 +25,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 def start(folder, runs, *, room=None, **environment):
     """Start a run in a process of its own that keeps its programs in a folder."""
     limited = [] if room is None else ["-c", LIMITED, str(room)]
-    own = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     return subprocess.Popen(
         [sys.executable, *limited, "-m", "persistor.cli", *TRAIN, "--runs", str(runs)],
         env={**own, programs.VARIABLE: str(folder), **environment},
@@ -60,6 +60,7 @@ def filled(tmp_path_factory):
     return root / "kept", first
 
 
+@pytest.mark.slow
 def test_a_second_run_compiles_nothing_and_is_the_same(filled, tmp_path):
     folder, expected = filled
     before = kept(folder)
@@ -68,6 +69,7 @@ def test_a_second_run_compiles_nothing_and_is_the_same(filled, tmp_path):
     assert kept(folder) == before
 
 
+@pytest.mark.slow
 def test_damaged_programs_are_compiled_again(filled, tmp_path):
     folder, expected = filled
     for number, path in enumerate(sorted(kept(folder))):
@@ -83,7 +85,7 @@ def test_damaged_programs_are_compiled_again(filled, tmp_path):
 
 def settings(**environment):
     """What a command tells JAX, in a process of its own."""
-    own = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     code = (
         "import os; from persistor._tools.programs import keep_programs; keep_programs(); "
         "print({k: v for k, v in os.environ.items() if k.startswith('JAX_')})"
@@ -108,6 +110,7 @@ def test_the_switch(tmp_path):
     assert Path(there).parent.name == "compiled"
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_read(filled, tmp_path):
     """Even root cannot write a file where a folder has its name."""
     folder, expected = filled
@@ -124,6 +127,7 @@ def test_a_folder_that_cannot_be_written_is_read(filled, tmp_path):
         mark.rmdir()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_no_reason_to_stop(filled, tmp_path):
     runs = tmp_path / "runs"
     process = start(tmp_path / "kept", runs, room=ROOM)

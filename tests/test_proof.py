@@ -136,6 +136,7 @@ def test_without_the_library_plain_jax_runs(tmp_path):
     assert "not compiled" in findings["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler (g++)")
 @pytest.mark.parametrize(
     ("kind", "reason"), [(1, "version"), (2, "this kernel is broken"), (3, "is right")]

@@ -161,6 +161,7 @@ def stop_after(intervals):
     return enough
 
 
+@pytest.mark.slow
 def test_sittings_add_up(tmp_path):
     run = Run.create(Experiment(CopyFirstDiscrete(12), SMALL, SHORT), tmp_path)
     last = {}
@@ -185,6 +186,7 @@ def checkpoint(run) -> tuple[Checkpoint, dict]:
     return read_arrays(run.latest, Trainer(run.experiment).start(), run.experiment.hash)
 
 
+@pytest.mark.slow
 def test_a_run_begun_before_there_was_provenance_is_finished(tmp_path):
     run = Run.create(Experiment(CopyFirstDiscrete(12), SMALL, SHORT), tmp_path)
     train(run, should_stop=stop_after(2))

@@ -158,6 +158,7 @@ def test_a_small_split_has_buckets_that_are_not_empty(count):
     assert all(b.begin < b.end for b in ragged(count).buckets)
 
 
+@pytest.mark.slow
 def test_what_is_cut_off_is_padding(model):
     split, encoding = ragged(), model.encode_positions(LONGEST)
 

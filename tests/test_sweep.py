@@ -96,6 +96,7 @@ def test_a_sweep_can_be_stopped(tmp_path):
     assert Run.create(seed(0, ENDLESS), tmp_path).latest.exists()
 
 
+@pytest.mark.slow
 def test_workers_do_not_outlive_a_sweep_that_is_killed(tmp_path):
     code = (
         "import json, sys; from pathlib import Path; from persistor import Experiment; "

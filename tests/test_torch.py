@@ -334,6 +334,7 @@ def compiled(*arguments):
     assert done.stdout.split() == list(arguments[1:])
 
 
+@pytest.mark.slow
 def test_every_cell_is_one_graph():
     compiled("aot_eager", *NAMES)
 

@@ -71,6 +71,7 @@ def replace_architecture(changes):
     return ModelSpec(("cmru",), state_size=3, width=16, architecture=PAPER.but(changes))
 
 
+@pytest.mark.slow
 def test_gates_learn_at_a_rate_of_their_own_after_their_sleep():
     _, _, whole = moved({}, 1)
     _, _, half = moved({"gate_rate": 0.5}, 1)
@@ -129,6 +130,7 @@ def test_stopped_and_continued_equals_uninterrupted(tmp_path, stops):
     assert files(parts) == files(whole)
 
 
+@pytest.mark.slow
 def test_work_beyond_the_last_save_is_done_again_alike(tmp_path):
     """What kill -9 leaves behind: an older state, newer progress, perhaps a newer best."""
     whole = Run.create(experiment(), tmp_path / "whole")
