@@ -29,7 +29,7 @@ BASH = [(page, code) for page in PAGES for code in blocks(page, "bash")]
 
 ANSWERS = {  # what the model of a page must have learned to say
     "own-sounds": "tones/high/b_1.wav  high ",
-    "own-sensors": "new.csv  worn ",
+    "own-sensors": "new.csv[1]  worn ",
     "own-text": "begun.txt  o ",
     "trained-model": '"input": "new.npz", "class": "rises"',
 }
