@@ -21,7 +21,7 @@ from persistor.data import mfcc, speech
 from persistor.data.dataset import split_number
 from persistor.nn.sequence import Dense
 from persistor.tasks.keywords import SEED, Features, SpokenWords
-from persistor.tasks.task import Batch, split_key
+from persistor.tasks.task import Batch, computed, split_key
 
 COMMANDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 VARIANTS = 1_000  # of every training clip, on average
@@ -194,12 +194,12 @@ class KWS12(ListedWords):
 
 @dataclass(frozen=True)
 class KWSWords(ListedWords):
-    """Which word was spoken? One of 35; version 0.01 has only 30 of them."""
+    """Which word was spoken? One of 35, or of the 30 of version 0.01."""
 
     name = "kws-words"
     summary = "name the spoken word, of 35, with the published lists"
-    outputs = 35
-    chance = 1 / 35
+    outputs = computed(lambda task: speech.WORDS[task.version])
+    chance = computed(lambda task: 1 / task.outputs)
 
     def groups(self, words: tuple[str, ...]) -> list[dict[str, float]]:
         """Every word is a class; noise is left out."""
