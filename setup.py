@@ -22,12 +22,7 @@ FLAGS = ["-std=c++17", "-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-
 
 
 class Build(build_ext):
-    """Both variants at once, into files without the tag of a Python."""
-
-    def finalize_options(self) -> None:
-        """Use all processors."""
-        super().finalize_options()
-        self.parallel = True
+    """Files without the tag of a Python."""
 
     def get_ext_filename(self, fullname: str) -> str:
         """`persistor/kernels/_portable.so`, also on macOS."""
