@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -49,12 +49,9 @@ class Log:
             print(line, file=sys.stderr, flush=True)
 
 
-def _above_the_bar() -> dict[str, Any]:
-    """What is printed while there is a bar goes above it if it goes to a terminal.
-
-    From a file or a pipe rich would take what belongs there.
-    """
-    return {"redirect_stdout": sys.stdout.isatty(), "transient": True}
+def _prints_above() -> bool:
+    """Whether rich may show what is printed above its bar: not if a file or a pipe waits for it."""
+    return sys.stdout.isatty()
 
 
 class Display:
@@ -70,7 +67,12 @@ class Display:
         )
         self.task = self.bar.add_task("", total=1.0, text="compiling")
         self.below = Text(below, no_wrap=True, overflow="ellipsis")
-        self.live = Live(Group(self.bar, self.below), console=self.console, **_above_the_bar())
+        self.live = Live(
+            Group(self.bar, self.below),
+            console=self.console,
+            transient=True,
+            redirect_stdout=_prints_above(),
+        )
         self.log = Log()
 
     def __enter__(self) -> Display:
@@ -215,7 +217,10 @@ class Counter:
         self.name, self.began, self.log = name, time.monotonic(), Log()
         self.console = Console(stderr=True)
         self.bar = Progress(
-            console=self.console, disable=not self.console.is_terminal, **_above_the_bar()
+            console=self.console,
+            transient=True,
+            redirect_stdout=_prints_above(),
+            disable=not self.console.is_terminal,
         )
         self.task = self.bar.add_task(name, total=None)
 

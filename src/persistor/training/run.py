@@ -32,7 +32,7 @@ from persistor.model.file import opened, read_arrays, read_metadata, save
 from persistor.model.shipped import what_there_is
 from persistor.model.trained import BEST, find_run, load_described, runs_folder
 from persistor.tasks import Task
-from persistor.tasks.own_data.identity import OwnData, find_sums, keep_sums
+from persistor.tasks.own_data.identity import find_sums, keep_sums
 
 CONTENTS = "contents.json"
 M = TypeVar("M", bound=Backbone | Cell)
@@ -128,7 +128,7 @@ class Run:
             kept = {k: v for k, v in metadata.items() if k not in ("model", "constants")}
             save(self.model(), self.best, preparation=task.preparation().to_json(), **kept)
 
-    def found_at(self, task: OwnData) -> None:
+    def found_at(self, task: Task) -> None:
         """Remember where your own data are now, unless the run is of before or may not be written.
 
         It is a hint: the run stays the same.
