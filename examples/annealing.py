@@ -14,7 +14,7 @@ from persistor import Experiment, Run, evaluate, train
 LENGTHS = (100, 300, 1_000, 3_000, 10_000)
 
 
-def main(folder, steps=1_000):
+def main(folder, steps=1_000, lengths=LENGTHS):
     figure = Figure(figsize=(7, 5.4), layout="constrained")
     (top, across), *rest = figure.subplots(2, 2)
     with TemporaryDirectory() as runs:
@@ -40,11 +40,11 @@ def main(folder, steps=1_000):
             top.plot([x["step"] for x in lines], [x["accuracy"] for x in lines], label=name)
 
             model, scores = persistor.load(run.path), []
-            for length in LENGTHS:
+            for length in lengths:
                 task = experiment.task.with_length(length)
                 scores.append(evaluate(model, task.split("test"), task.objective))
-            print(f"{name:9}", *(f"{n:,}: {s:.0%}" for n, s in zip(LENGTHS, scores, strict=True)))
-            across.semilogx(LENGTHS, scores, marker="o", label=name)
+            print(f"{name:9}", *(f"{n:,}: {s:.0%}" for n, s in zip(lengths, scores, strict=True)))
+            across.semilogx(lengths, scores, marker="o", label=name)
 
             symbol = jnp.eye(15)[:1]
             xs = jnp.concatenate([symbol, jnp.zeros((99, 15))])

@@ -17,7 +17,7 @@ import persistor.torch
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SMALL = {  # of each script of the gallery: what makes it short
-    "annealing": {"steps": 64},
+    "annealing": {"steps": 64, "lengths": (100,)},
     "cell_in_your_model": {"steps": 2},
     "chips": {"steps": 64, "chips": 16},
     "cmru_in_pytorch": {"steps": 2},
