@@ -161,7 +161,7 @@ def test_native_equals_sequential_at_all_sizes(name, size):
 
 
 @needs_library
-@pytest.mark.parametrize("kind, every", [("dense", True), ("dense", False), ("normed", False)])
+@pytest.mark.parametrize(("kind", "every"), [("dense", True), ("dense", False), ("normed", False)])
 @pytest.mark.parametrize("name", NATIVE)
 def test_going_from_memory_to_memory_equals_going_through_strips(name, kind, every):
     """Lengths, even if they cut nothing, lead past the shortcut for plain sequences."""
