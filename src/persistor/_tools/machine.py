@@ -8,8 +8,7 @@ import platform
 import sys
 
 # From glibc's malloc.h. Blocks above the first threshold (default: 128 kB) are mapped one by one.
-# Threads take blocks from arenas of their own, and these map any block above 64 MB.
-_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 _LARGEST = 1 << 30
 
 
@@ -41,5 +40,4 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
     if mallopt is None:
         return False
-    kept = mallopt(_MMAP_THRESHOLD, _LARGEST) and mallopt(_TRIM_THRESHOLD, _LARGEST)
-    return bool(kept and mallopt(_ARENA_MAX, 1))
+    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST) and mallopt(_TRIM_THRESHOLD, _LARGEST))
