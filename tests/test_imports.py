@@ -77,7 +77,10 @@ FILES = sorted(
     path for room in ("tests", "research", "src") for path in (CHECKOUT / room).rglob("*.py")
 )
 # Of the machine, not of persistor: replaced to try its moods.
-OUTSIDE = ("time", "os", "sys", "socket", "urllib", "http", "shutil.which", "importlib.util")
+OUTSIDE = (
+    *("time", "os", "sys", "socket", "urllib", "http", "webbrowser"),
+    *("shutil.which", "importlib.util"),
+)
 
 
 def imported_modules(tree):
