@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import persistor
 from persistor import Backbone, Experiment, train
 from persistor.arrays import Array, Float, Int
+from persistor.data.preparation import Preparation
 from persistor.tasks import KWS12, Split
 from persistor.tasks.spotting import Variation
 from persistor.tasks.task import Batch, Classification, Task
@@ -92,6 +93,9 @@ def taught(teacher: Backbone) -> Task:
         def split(self, name: str) -> Any:
             examples = super().split(name)
             return Lesson(examples, teacher) if name == "train" else examples
+
+        def preparation(self) -> Preparation:
+            return KWS12().preparation()
 
     return Lessons()
 
