@@ -91,8 +91,10 @@ static void apply(const map *f, const float *x, const float *from, float *y)
         if (fabsf(x[i]) > largest)
             largest = fabsf(x[i]);
     const float unit = largest / limit, units = limit / largest;
-    for (int i = 0; i < f->inputs; i++) /* a positive number is rounded without a branch */
-        rounded[i] = (int16_t)((int32_t)(x[i] * units + 32768.5f) - 32768);
+    for (int i = 0; i < f->inputs; i++) { /* a positive number is rounded without a branch */
+        const float v = x[i] * units;
+        rounded[i] = (int16_t)((int32_t)((v == v ? v : 0.0f) + 32768.5f) - 32768); /* NaN is 0 */
+    }
     const int8_t *w = f->weights;
     for (int j = 0; j < f->outputs; j += 4) {
         const int rows = f->outputs - j < 4 ? f->outputs - j : 4;
