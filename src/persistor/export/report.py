@@ -120,5 +120,5 @@ def table(numbers: dict[str, Any]) -> str:
         rows.append((f"a{'n' if phase == 'answer' else ''} {phase}", listed))
     for processor, phases in numbers["instructions, about"].items():
         listed = ", ".join(f"{phase} {n:,}" for phase, n in phases.items())
-        rows.append((f"instructions on {processor}, about", listed))
+        rows.append((f"instructions, a cycle or more each, on {processor}, about", listed))
     return "\n".join(["| | |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows)])
