@@ -148,7 +148,10 @@ class _Piece(NamedTuple):
 
 def _clips(path: Path, lists: dict[str, str]) -> Iterator[tuple[str, str, bytes]]:
     """Name below the folder, whole name and content of every clip; the lists go into `lists`."""
-    wanted = lambda name: bool(_CLIP.fullmatch(name)) or name in LISTS.values()  # noqa: E731
+
+    def wanted(name: str) -> bool:
+        return bool(_CLIP.fullmatch(name)) or name in LISTS.values()
+
     for name, content in contents(path, wanted, LARGEST):
         if name in LISTS.values():
             lists[name] = content.decode(errors="replace")
