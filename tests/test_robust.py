@@ -1,6 +1,7 @@
 """The start and the rates of `robust`: silence is retained, and solutions survive training."""
 
 import dataclasses
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -10,7 +11,10 @@ import pytest
 
 from persistor import Dense, Experiment
 from persistor.cells import CELLS, Thresholded
+from persistor.nn.pooling import Pooling
+from persistor.nn.sequence import Indexed
 from persistor.tasks import CopyFirstDiscrete, Parity
+from persistor.tasks.task import Batch, Classification, Regression, Task, split_key
 from persistor.training import Trainer
 
 HARD = ("bmru", "cmru", "alpha-cmru")
@@ -96,6 +100,108 @@ def test_copy_first_survives_10000_empty_steps_and_is_read():
     symbols = model_inputs(model)
     candidate, threshold = candidates_and_thresholds(model, jnp.zeros((10_000, symbols)))
     assert np.all(np.abs(candidate) < threshold)
+
+
+class Pulses(eqx.Module):
+    """Rare pulses of +1 and -1 in silence, the first step always one; what follows from them."""
+
+    key: jax.Array
+    leak: float = eqx.field(static=True)
+    length: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def at(self, indices):
+        def draw(i):
+            there, up = jax.random.split(jax.random.fold_in(self.key, i))
+            there = jax.random.bernoulli(there, 0.1, (self.length,)).at[0].set(True)
+            return there * jnp.where(jax.random.bernoulli(up, 0.5, (self.length,)), 1, -1)
+
+        xs = jax.vmap(draw)(indices)
+        inputs = Indexed(jnp.array([[-1.0], [0.0], [1.0]]), xs + 1)
+        if not self.leak:  # a flip-flop: the sign of the last pulse
+            last = self.length - 1 - jnp.argmax(xs[:, ::-1] != 0, axis=1)
+            signs = jnp.take_along_axis(xs, last[:, None], axis=1)[:, 0]
+            return Batch(inputs, (signs > 0).astype(jnp.int32))
+        weights = self.leak * (1 - self.leak) ** jnp.arange(self.length)[::-1]
+        return Batch(inputs, (xs @ weights)[:, None])
+
+
+@dataclass(frozen=True)
+class FlipFlop(Task):
+    """Which sign had the last pulse?"""
+
+    length: int = 200
+
+    summary = "the sign of the last pulse"
+    inputs = 1
+    outputs = 2
+    objective = Classification()
+    pooling = Pooling.LAST
+    chance = 0.5
+
+    def split(self, name):
+        return Pulses(split_key(name), 0.0, self.length, 2000)
+
+
+@dataclass(frozen=True)
+class Leaky(Task):
+    """The pulses so far, each forgotten at a constant rate."""
+
+    length: int = 200
+
+    summary = "a leaky sum of pulses"
+    inputs = 1
+    outputs = 1
+    objective = Regression()
+    pooling = Pooling.LAST
+    chance = 0.033  # of the answer 0
+
+    def split(self, name):
+        return Pulses(split_key(name), LEAK, self.length, 2000)
+
+
+LEAK = 1 / 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "options"), [("bmru", {}), ("alpha-cmru", {"epsilon": 0.0})])
+def test_a_flip_flop_survives_from_its_solution_and_is_read(cell, options):
+    """At epsilon 0, where CMRU is BMRU: pulses set a unit to their sign, silence keeps it."""
+    trainer = planted(FlipFlop(), cell, 4, batch=16, **options)
+    checkpoint = trainer.start()
+    for _ in range(5):
+        model = trainer.model(checkpoint.params, checkpoint.step, trainer.frozen)
+        silent, down, up = (
+            candidates_and_thresholds(model, jnp.full((200, 1), x)) for x in (0.0, -1.0, 1.0)
+        )
+        assert np.all(np.abs(silent[0]) < silent[1])
+        both = (np.abs(down[0]) > down[1]) & (np.abs(up[0]) > up[1])
+        assert np.any(np.all(both & (down[0] * up[0] < 0), axis=0))  # such a unit is a flip-flop
+        checkpoint, _ = trainer.advance(checkpoint, 200)
+    assert trainer.validate(checkpoint)[1] == 1.0
+
+
+@pytest.mark.slow
+def test_a_leaky_integrator_survives_from_its_solution_and_is_read():
+    """minGRU with every gate at the leak of the target: the leak stays, the read-out learns."""
+    trainer = planted(Leaky(), "mingru", 4, batch=16)
+    checkpoint = trainer.start()
+    project = checkpoint.params.blocks[0].cell.project
+    at_leak = eqx.tree_at(
+        lambda p: (p.weight, p.bias),
+        project,
+        (
+            project.weight.at[:, :4].set(0.0),
+            project.bias.at[:4].set(jnp.log(LEAK / (1 - LEAK))),
+        ),
+    )
+    params = eqx.tree_at(lambda m: m.blocks[0].cell.project, checkpoint.params, at_leak)
+    checkpoint = dataclasses.replace(checkpoint, params=params)
+    checkpoint, _ = trainer.advance(checkpoint, 1000)
+    after = leaks(trainer, checkpoint)
+    np.testing.assert_array_less(np.abs(np.log(after / LEAK)), np.log(2.0))
+    _, error = trainer.validate(checkpoint)
+    assert error < 0.2 * Leaky.chance
 
 
 @pytest.mark.parametrize("longest", [1000.0])
