@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <random>
 
+#include "adamw.h"
 #include "pointwise.h"
 #include "recurrence.h"
 
@@ -153,10 +154,33 @@ int pointwise_cases() {
   return cases;
 }
 
+int adamw_cases() {
+  std::vector<std::vector<float>> arrays;
+  std::vector<Leaf> leaves;
+  for (const int64_t size : {0, 1, 5, 300, 16384, 20001}) {
+    for (int part = 0; part < 3; ++part) arrays.push_back(random_floats(size));
+    arrays.push_back(random_floats(size));
+    for (float& x : arrays.back()) x *= x;
+  }
+  for (size_t i = 0; i < arrays.size(); i += 4) {
+    float *gradient = arrays[i].data(), *weight = arrays[i + 1].data();
+    float *first = arrays[i + 2].data(), *second = arrays[i + 3].data();
+    leaves.push_back({static_cast<int64_t>(arrays[i].size()), 0.1f, gradient, weight, first, second,
+                      weight, first, second});
+  }
+  adamw(leaves, {1.0f, 0.9f, 0.99f, 1e-8f, 0.1f}, 3, run_in_order);
+  if (!std::all_of(arrays.begin(), arrays.end(), finite)) {
+    std::fprintf(stderr, "not finite: adamw\n");
+    std::exit(1);
+  }
+  return 1;
+}
+
 }  // namespace
 
 int main() {
   const int cases = all_cases<Cmru>() + all_cases<AlphaCmru>() + all_cases<PositiveCmru>() +
-                    all_cases<Ladder>() + all_cases<MinGru>() + all_cases<Lru>() + pointwise_cases();
+                    all_cases<Ladder>() + all_cases<MinGru>() + all_cases<Lru>() + pointwise_cases() +
+                    adamw_cases();
   std::printf("%d cases\n", cases);
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import persistor
@@ -87,6 +88,21 @@ def test_the_sums_of_a_layer_are_those_of_plain_jax(name):
     result, pull = jax.vjp({"norm": norm, "glu": glu}[name], *operands)
     np.testing.assert_allclose(proof.total([result]), proof.LAYERS[name].forward, atol=1e-4)
     np.testing.assert_allclose(proof.total(pull(cotangent)), proof.LAYERS[name].backward, atol=1e-4)
+
+
+def test_the_sum_of_the_optimiser_is_that_of_optax():
+    rates, count, *arrays = map(jnp.asarray, proof.optimiser_operands())
+    gradients, weights, first, second = (arrays[i : i + 2] for i in range(0, 8, 2))
+    clip, *numbers, decay = proof.OPTIMISER.values()
+    with jax.numpy_dtype_promotion("standard"):  # optax relies on it
+        clipped, _ = optax.clip_by_global_norm(clip).update(gradients, optax.EmptyState())
+        state = optax.ScaleByAdamState(count, first, second)
+        steps, state = optax.scale_by_adam(*numbers).update(clipped, state)
+    weights = [
+        w - rate * (step + decay * w) for w, rate, step in zip(weights, rates, steps, strict=True)
+    ]
+    results = [*weights, *state.mu, *state.nu]
+    np.testing.assert_allclose(proof.total(results), proof.ADAMW, atol=1e-4)
 
 
 @pytest.mark.skipif(library().variant is None, reason=library().reason)

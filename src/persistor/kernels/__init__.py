@@ -1,14 +1,15 @@
 """Native kernels for CPUs: what was compiled at installation, and the layers that use it directly.
 
-`recurrence.h` and `pointwise.h` are the mathematics on vectors of eight floats (`vectors.h`);
-`unroll.cc` and `pointwise.cc` bind it to XLA with `calls.h`. `loader` finds and loads what was
-compiled, and `proof` calls each kernel once to see that it works here. `engine` is the choice
-between native code and plain JAX, and `derivatives` makes native code differentiable in every way;
-`pointwise` are the layer norm and the gated linear unit. The recurrence is
-`persistor.recurrence.native`.
+`recurrence.h`, `pointwise.h` and `adamw.h` are the mathematics on vectors of floats (`vectors.h`);
+`unroll.cc`, `pointwise.cc` and `adamw.cc` bind it to XLA with `calls.h`. `loader` finds and loads
+what was compiled, and `proof` calls each kernel once to see that it works here. `engine` is the
+choice between native code and plain JAX, and `derivatives` makes native code differentiable in
+every way; `pointwise` are the layer norm and the gated linear unit, `adamw` is the optimiser. The
+recurrence is `persistor.recurrence.native`.
 """
 
+from persistor.kernels.adamw import AdamW
 from persistor.kernels.loader import library, refusal
 from persistor.kernels.pointwise import glu, layer_norm
 
-__all__ = ["glu", "layer_norm", "library", "refusal"]
+__all__ = ["AdamW", "glu", "layer_norm", "library", "refusal"]

@@ -49,7 +49,21 @@ LAYERS = {
     "norm": Layer(UNITS, 2, 1.56857, 0.31178),
     "glu": Layer(2 * UNITS, 1, 1.27401, -1.91123),
 }
-KERNELS = (*RECURRENCES, *LAYERS)
+ADAMW = 0.05585  # what the results of the optimiser add up to
+KERNELS = (*RECURRENCES, *LAYERS, "adamw")
+SUMS = {
+    f"{name}_{way}": getattr(kernel, way)
+    for name, kernel in (RECURRENCES | LAYERS).items()
+    for way in ("forward", "backward")
+} | {"adamw": ADAMW}
+SYMBOLS = tuple(SUMS)  # what the libraries export
+OPTIMISER = {
+    "clip": 1.0,
+    "first_decay": 0.9,
+    "second_decay": 0.99,
+    "epsilon": 1e-8,
+    "weight_decay": 0.1,
+}
 NORM_EPSILON = np.float32(1e-6)
 
 
@@ -61,12 +75,10 @@ def prove() -> None:
     """
     with ThreadPoolExecutor(1) as thread:
         results = thread.submit(lambda: jax.jit(_call_all)()).result()
-    for name in KERNELS:
-        expected = (RECURRENCES | LAYERS)[name]
-        for way in ("forward", "backward"):
-            found, right = total(results[f"{name}_{way}"]), getattr(expected, way)
-            if not abs(found - right) <= TOLERANCE * (1 + abs(right)):
-                raise ValueError(f"{name}_{way} gives {found:g} where {right:g} is right")
+    for name, right in SUMS.items():
+        found = total(results[name])
+        if not abs(found - right) <= TOLERANCE * (1 + abs(right)):
+            raise ValueError(f"{name} gives {found:g} where {right:g} is right")
 
 
 def total(results) -> float:
@@ -101,6 +113,14 @@ def layer_operands(layer: Layer) -> list[np.ndarray]:
     return [numbers(6, (ROWS, layer.width)), *parameters, numbers(9, (ROWS, UNITS))]
 
 
+def optimiser_operands() -> list[np.ndarray]:
+    """Rates, earlier steps; gradients, weights and both moments of two arrays."""
+    shapes = [(ROWS, STEPS), (UNITS,)]
+    arrays = [numbers(i, shape) for i in range(10, 14) for shape in shapes]
+    squares = [np.square(array) for array in arrays[6:]]
+    return [np.array([0.5, 0.2], np.float32), np.array(2, np.int32), *arrays[:6], *squares]
+
+
 def _call_all() -> dict[str, Any]:
     """The results of all kernels, by name and way."""
     results = {}
@@ -113,6 +133,9 @@ def _call_all() -> dict[str, Any]:
     x, bias, dy = layer_operands(LAYERS["glu"])
     results["glu_forward"] = _call("glu_forward", [dy], x, bias)
     results["glu_backward"] = _call("glu_backward", [x, bias], x, bias, dy)
+    given = optimiser_operands()
+    constants = {name: np.float32(value) for name, value in OPTIMISER.items()}
+    results["adamw"] = _call("adamw", given[4:], *given, **constants)
     return results
 
 

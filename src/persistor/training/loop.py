@@ -45,7 +45,7 @@ from persistor.training.schedule import (
     annealed_epsilon,
     learning_rate,
     optimiser,
-    paced,
+    updated,
 )
 
 SAVE_EVERY = 20.0  # seconds
@@ -146,10 +146,15 @@ class Trainer:
             loss, grads = jax.value_and_grad(self.loss)(
                 checkpoint.params, frozen, checkpoint.step, split, encoding
             )
-            updates, opt = self.optimiser.update(grads, checkpoint.optimiser, checkpoint.params)  # pyright: ignore[reportArgumentType]
-            updates = paced(updates, self.architecture, self.spec.steps, checkpoint.step)
-            params = optax.apply_updates(checkpoint.params, updates)  # pyright: ignore[reportArgumentType]
-            return Checkpoint(params, opt, checkpoint.step + 1), total + loss  # pyright: ignore[reportArgumentType]
+            params, opt = updated(
+                self.spec,
+                self.architecture,
+                checkpoint.step,
+                grads,
+                checkpoint.optimiser,
+                checkpoint.params,
+            )
+            return Checkpoint(params, opt, checkpoint.step + 1), total + loss
 
         checkpoint, total = jax.lax.fori_loop(0, steps, advance, (checkpoint, jnp.zeros(())))
         return checkpoint, total / steps.astype(jnp.float32)
