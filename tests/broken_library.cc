@@ -19,9 +19,9 @@ static XLA_FFI_Error* handle(XLA_FFI_CallFrame* frame) {
   return frame->api->XLA_FFI_Error_Create(&error);
 }
 
-#define KERNEL(name)                                                                       \
-  extern "C" XLA_FFI_Error* name##_forward(XLA_FFI_CallFrame* frame) { return handle(frame); } \
-  extern "C" XLA_FFI_Error* name##_backward(XLA_FFI_CallFrame* frame) { return handle(frame); }
+#define SYMBOL(name) \
+  extern "C" XLA_FFI_Error* name(XLA_FFI_CallFrame* frame) { return handle(frame); }
+#define KERNEL(name) SYMBOL(name##_forward) SYMBOL(name##_backward)
 
 KERNEL(cmru)
 KERNEL(alpha_cmru)
@@ -31,6 +31,7 @@ KERNEL(mingru)
 KERNEL(lru)
 KERNEL(norm)
 KERNEL(glu)
+SYMBOL(threefry)
 
 extern "C" int supports_avx2() { return 0; }
 extern "C" int supports_avx512() { return 0; }

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.random import threefry_2x32
 
 import persistor
 from persistor.cells import CELLS
@@ -87,6 +88,16 @@ def test_the_sums_of_a_layer_are_those_of_plain_jax(name):
     result, pull = jax.vjp({"norm": norm, "glu": glu}[name], *operands)
     np.testing.assert_allclose(proof.total([result]), proof.LAYERS[name].forward, atol=1e-4)
     np.testing.assert_allclose(proof.total(pull(cotangent)), proof.LAYERS[name].backward, atol=1e-4)
+
+
+def test_the_sum_of_the_random_words_is_that_of_jax():
+    def pairs(key, first):
+        counts = first + np.arange(proof.STEPS, dtype=np.uint32)
+        return threefry_2x32(key, jnp.concatenate([jnp.zeros_like(counts), counts]))
+
+    found = np.array([pairs(*each) for each in zip(*map(jnp.asarray, proof.words()), strict=True)])
+    x, y = np.split(found, 2, axis=1)
+    np.testing.assert_allclose(proof.total([x, y]), proof.THREEFRY, rtol=1e-9)
 
 
 @pytest.mark.skipif(library().variant is None, reason=library().reason)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from persistor._tools.errors import PersistorError
 from persistor.arrays import Array
-from persistor.kernels.proof import KERNELS, prove
+from persistor.kernels.proof import KERNELS, SYMBOLS, prove
 
 WIDER = {"avx512": "AVX-512", "avx2": "AVX2"}  # variants for some processors, fastest first
 
@@ -77,11 +77,9 @@ def load(folder: Path) -> Library:
 
 def _register(compiled: ctypes.CDLL) -> None:
     """Make every kernel known to XLA."""
-    for kernel in KERNELS:
-        for way in ("forward", "backward"):
-            symbol = f"{kernel}_{way}"
-            capsule = jax.ffi.pycapsule(getattr(compiled, symbol))
-            jax.ffi.register_ffi_target(f"persistor_{symbol}", capsule, platform="cpu")
+    for symbol in SYMBOLS:
+        capsule = jax.ffi.pycapsule(getattr(compiled, symbol))
+        jax.ffi.register_ffi_target(f"persistor_{symbol}", capsule, platform="cpu")
 
 
 def require() -> None:

@@ -49,7 +49,14 @@ LAYERS = {
     "norm": Layer(UNITS, 2, 1.56857, 0.31178),
     "glu": Layer(2 * UNITS, 1, 1.27401, -1.91123),
 }
-KERNELS = (*RECURRENCES, *LAYERS)
+THREEFRY = 3826600846.36  # what the random words add up to
+KERNELS = (*RECURRENCES, *LAYERS, "threefry")
+SUMS = {
+    f"{name}_{way}": getattr(kernel, way)
+    for name, kernel in (RECURRENCES | LAYERS).items()
+    for way in ("forward", "backward")
+} | {"threefry": THREEFRY}
+SYMBOLS = tuple(SUMS)  # what the libraries export
 NORM_EPSILON = np.float32(1e-6)
 
 
@@ -61,12 +68,10 @@ def prove() -> None:
     """
     with ThreadPoolExecutor(1) as thread:
         results = thread.submit(lambda: jax.jit(_call_all)()).result()
-    for name in KERNELS:
-        expected = (RECURRENCES | LAYERS)[name]
-        for way in ("forward", "backward"):
-            found, right = total(results[f"{name}_{way}"]), getattr(expected, way)
-            if not abs(found - right) <= TOLERANCE * (1 + abs(right)):
-                raise ValueError(f"{name}_{way} gives {found:g} where {right:g} is right")
+    for name, right in SUMS.items():
+        found = total(results[name])
+        if not abs(found - right) <= TOLERANCE * (1 + abs(right)):
+            raise ValueError(f"{name} gives {found:g} where {right:g} is right")
 
 
 def total(results) -> float:
@@ -101,6 +106,11 @@ def layer_operands(layer: Layer) -> list[np.ndarray]:
     return [numbers(6, (ROWS, layer.width)), *parameters, numbers(9, (ROWS, UNITS))]
 
 
+def words() -> tuple[np.ndarray, np.ndarray]:
+    """Keys, and the first of the numbers that they are given."""
+    return np.arange(1, 5, dtype=np.uint32).reshape(ROWS, 2) << 20, np.array([0, 7], np.uint32)
+
+
 def _call_all() -> dict[str, Any]:
     """The results of all kernels, by name and way."""
     results = {}
@@ -113,6 +123,8 @@ def _call_all() -> dict[str, Any]:
     x, bias, dy = layer_operands(LAYERS["glu"])
     results["glu_forward"] = _call("glu_forward", [dy], x, bias)
     results["glu_backward"] = _call("glu_backward", [x, bias], x, bias, dy)
+    like = np.zeros((ROWS, STEPS), np.uint32)
+    results["threefry"] = _call("threefry", [like, like], *words())
     return results
 
 
