@@ -32,6 +32,7 @@ KERNEL(lru)
 KERNEL(norm)
 KERNEL(glu)
 SYMBOL(adamw)
+SYMBOL(threefry)
 
 extern "C" int supports_avx2() { return 0; }
 extern "C" int supports_avx512() { return 0; }

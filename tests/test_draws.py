@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import persistor
 from persistor import ARCHITECTURES, CELLS, ModelSpec, Pooling
 from persistor.nn import draws
 
@@ -92,3 +93,37 @@ def test_copies_do_not_share_memory():
     assert copy.unsafe_buffer_pointer() != array.unsafe_buffer_pointer()
     same(draws.put(array, slice(1), 5.0), jnp.array([5.0, 1.0, 1.0]))
     same(array, jnp.ones(3))
+
+
+DRAWS = {
+    "bits": lambda key: jax.random.bits(key, (5, 3)),
+    "bytes": lambda key: jax.random.bits(key, (7,), "uint8"),
+    "nothing": lambda key: jax.random.bits(key, (0, 4)),
+    "uniform": lambda key: jax.random.uniform(key, (257,), minval=-2.0),
+    "normal": lambda key: jax.random.normal(key, (129, 2)),
+    "bernoulli": lambda key: jax.random.bernoulli(key, 0.3, (999,)),
+    "randint": lambda key: jax.random.randint(key, (65,), -3, 1000),
+    "split": lambda key: jax.random.key_data(jax.random.split(key, (2, 3))),
+    "fold in": lambda key: jax.random.key_data(jax.random.fold_in(key, 2**32 - 1)),
+    "keys": lambda key: jax.vmap(lambda k: jax.random.uniform(k, (4,)))(jax.random.split(key, 9)),
+    "deep": lambda key: jax.vmap(
+        lambda i: jax.vmap(jax.random.bits)(jax.random.split(jax.random.fold_in(key, i), 3))
+    )(jnp.arange(5)),
+}
+
+
+@pytest.mark.parametrize("engine", ["auto", "sequential"])
+@pytest.mark.parametrize("draw", DRAWS)
+def test_a_native_key_draws_the_same(draw, engine):
+    """Also where it is traced, by the kernel and without it."""
+    key = jax.random.fold_in(jax.random.key(7), 1)
+    with persistor.engine(engine):
+        found = jax.jit(DRAWS[draw])(draws.native(key))
+    same(found, DRAWS[draw](key))
+
+
+def test_a_native_key_is_split_and_folded_like_another():
+    key = draws.native(draws.first_key(3))
+    assert [words(k) for k in draws.split(key, 3)] == words(jax.random.split(key, 3))
+    assert words(draws.fold_in(key, 5)) == words(jax.random.fold_in(key, 5))
+    same(draws.randint(key, (9,), 0, 77), jax.random.randint(key, (9,), 0, 77))

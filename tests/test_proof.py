@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.extend.random import threefry_2x32
 
 import persistor
 from persistor.cells import CELLS
@@ -103,6 +104,16 @@ def test_the_sum_of_the_optimiser_is_that_of_optax():
     ]
     results = [*weights, *state.mu, *state.nu]
     np.testing.assert_allclose(proof.total(results), proof.ADAMW, atol=1e-4)
+
+
+def test_the_sum_of_the_random_words_is_that_of_jax():
+    def pairs(key, first):
+        counts = first + np.arange(proof.STEPS, dtype=np.uint32)
+        return threefry_2x32(key, jnp.concatenate([jnp.zeros_like(counts), counts]))
+
+    found = np.array([pairs(*each) for each in zip(*map(jnp.asarray, proof.words()), strict=True)])
+    x, y = np.split(found, 2, axis=1)
+    np.testing.assert_allclose(proof.total([x, y]), proof.THREEFRY, rtol=1e-9)
 
 
 @pytest.mark.skipif(library().variant is None, reason=library().reason)

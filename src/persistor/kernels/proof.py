@@ -50,12 +50,13 @@ LAYERS = {
     "glu": Layer(2 * UNITS, 1, 1.27401, -1.91123),
 }
 ADAMW = 0.05585  # what the results of the optimiser add up to
-KERNELS = (*RECURRENCES, *LAYERS, "adamw")
+THREEFRY = 3826600846.36  # what the random words add up to
+KERNELS = (*RECURRENCES, *LAYERS, "adamw", "threefry")
 SUMS = {
     f"{name}_{way}": getattr(kernel, way)
     for name, kernel in (RECURRENCES | LAYERS).items()
     for way in ("forward", "backward")
-} | {"adamw": ADAMW}
+} | {"adamw": ADAMW, "threefry": THREEFRY}
 SYMBOLS = tuple(SUMS)  # what the libraries export
 OPTIMISER = {
     "clip": 1.0,
@@ -121,6 +122,11 @@ def optimiser_operands() -> list[np.ndarray]:
     return [np.array([0.5, 0.2], np.float32), np.array(2, np.int32), *arrays[:6], *squares]
 
 
+def words() -> tuple[np.ndarray, np.ndarray]:
+    """Keys, and the first of the numbers that they are given."""
+    return np.arange(1, 5, dtype=np.uint32).reshape(ROWS, 2) << 20, np.array([0, 7], np.uint32)
+
+
 def _call_all() -> dict[str, Any]:
     """The results of all kernels, by name and way."""
     results = {}
@@ -136,6 +142,8 @@ def _call_all() -> dict[str, Any]:
     given = optimiser_operands()
     constants = {name: np.float32(value) for name, value in OPTIMISER.items()}
     results["adamw"] = _call("adamw", given[4:], *given, **constants)
+    like = np.zeros((ROWS, STEPS), np.uint32)
+    results["threefry"] = _call("threefry", [like, like], *words())
     return results
 
 

@@ -22,7 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from persistor.arrays import Array, Float, Int, Key
+from persistor.kernels.threefry import NATIVE
 
+KINDS = ("threefry2x32", NATIVE)  # of keys that give the same numbers
 BLOCK = 1 << 14  # numbers that a call draws
 ROTATIONS = np.array([[13, 15, 26, 6], [17, 29, 16, 24]], np.uint32)
 PARITY = np.uint32(0x1BD11BDA)  # with the rotations: Threefry-2x32 (Salmon et al., 2011)
@@ -37,6 +39,11 @@ def first_key(seed: int) -> Key:
     if not _counts_one_by_one():
         return jax.random.key(seed)
     return _key_of(np.array([0, seed], np.uint32))
+
+
+def native(key: Key) -> Key:
+    """A key that draws the same numbers natively, also where its use is traced."""
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=NATIVE) if _is_ours(key) else key
 
 
 def split(key: Key, count: int = 2) -> list[Key]:
@@ -135,7 +142,7 @@ def _is_ours(key: Key) -> bool:
     """Whether this module can draw from a key."""
     if isinstance(key, jax.core.Tracer) or not _counts_one_by_one():
         return False
-    return key.shape == () and str(jax.random.key_impl(key)) == "threefry2x32"
+    return key.shape == () and jax.random.key_impl(key) in KINDS
 
 
 def _counts_one_by_one() -> bool:

@@ -16,7 +16,7 @@ from persistor._tools.errors import PersistorError
 from persistor.arrays import Array, Float, Int, Key
 from persistor.data.dataset import split_number
 from persistor.data.preparation import Answer, Preparation
-from persistor.nn.draws import first_key, fold_in
+from persistor.nn.draws import first_key, fold_in, native
 from persistor.nn.pooling import Pooling
 from persistor.nn.sequence import Sequence as Steps
 
@@ -302,4 +302,4 @@ def check_length(length: int) -> None:
 
 def split_key(name: str) -> Key:
     """The key of a split's data. It is the same for every run, so that all seeds share the data."""
-    return fold_in(first_key(20260), split_number(name))
+    return native(fold_in(first_key(20260), split_number(name)))

@@ -28,7 +28,7 @@ from persistor.model import Backbone
 from persistor.model.eight_bits import in_eight_bits
 from persistor.model.file import read_arrays, save, write_arrays
 from persistor.model.trained import runs_folder
-from persistor.nn.draws import copies, first_key, fold_in
+from persistor.nn.draws import copies, first_key, fold_in, native
 from persistor.paper.budgets import published
 from persistor.tasks import Split
 from persistor.training.evaluation import (
@@ -97,7 +97,7 @@ class Trainer:
         self.valid_split = experiment.task.split("valid")
         check_finite(self.train_split, "train")
         check_finite(self.valid_split, "valid")
-        self.key = fold_in(first_key(experiment.seed), 1)
+        self.key = native(fold_in(first_key(experiment.seed), 1))
         self.optimiser = optimiser(self.spec)
         self.learning_rate = jax.jit(learning_rate(self.spec))
         model = experiment.build()
