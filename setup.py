@@ -7,6 +7,7 @@ nothing of Python, so that one wheel serves every version of it: files and wheel
 platform alone.
 """
 
+import copy
 import importlib.metadata
 import importlib.util
 import os
@@ -22,7 +23,18 @@ FLAGS = ["-std=c++17", "-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-
 
 
 class Build(build_ext):
-    """Files without the tag of a Python."""
+    """Files without the tag of a Python, compiled side by side."""
+
+    def initialize_options(self) -> None:
+        """As many at once as there are processors, unless told otherwise."""
+        super().initialize_options()
+        self.parallel = True
+
+    def build_extension(self, ext: Extension) -> None:
+        """In a folder of its own, since all have the same sources."""
+        own = copy.copy(self)
+        own.build_temp = str(Path(self.build_temp, ext.name))
+        super(Build, own).build_extension(ext)
 
     def get_ext_filename(self, fullname: str) -> str:
         """`persistor/kernels/_portable.so`, also on macOS."""

@@ -1,5 +1,6 @@
 """Committed runs, out of their archive and into folders where tests may spoil them."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -8,10 +9,17 @@ from persistor.reproduction.archive import Archive
 RESULTS = Path(__file__).parents[1] / "results"
 
 
+@functools.cache
+def records():
+    """All committed runs, read once: it takes a second."""
+    found, problems = Archive(RESULTS).read()
+    assert problems == []
+    return found
+
+
 def committed(prefix):
     """The one committed run whose name begins like this."""
-    records, _ = Archive(RESULTS).read()
-    (record,) = [record for record in records if record.name.startswith(prefix)]
+    (record,) = [record for record in records() if record.name.startswith(prefix)]
     return record
 
 

@@ -13,11 +13,12 @@ import tempfile
 
 QUICKLY = (
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false"
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", QUICKLY)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would wait for one another
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     compiled = tempfile.mkdtemp(prefix="persistor-compiled-")
     atexit.register(shutil.rmtree, compiled, ignore_errors=True)
@@ -25,9 +26,22 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
+from importlib.util import find_spec
+from pathlib import Path
+
 from jaxtyping import install_import_hook
 
-install_import_hook("persistor", "beartype.beartype")
+
+def annotated():
+    """The modules that annotate arrays; to check every call of the others would take longer."""
+    (folder,) = find_spec("persistor").submodule_search_locations
+    for path in Path(folder).rglob("*.py"):
+        if "persistor.arrays" in path.read_text():
+            module = path.relative_to(Path(folder).parent).with_suffix("")
+            yield ".".join(module.parts)
+
+
+install_import_hook([*annotated()], "beartype.beartype")
 
 import jax
 import pytest

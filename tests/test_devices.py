@@ -58,7 +58,7 @@ CODE = """if True:
 
 
 def test_a_batch_on_two_devices_is_a_batch_on_one():
-    flags = "--xla_force_host_platform_device_count=2"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", CODE]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -87,9 +87,15 @@ class Table:
         options = row.options()
         label = [options.pop("cell")]
         for name, value in options.items():
-            if value and len({other.options()[name] for other in self.rows} - {""}) > 1:
+            if value and name in self._varied:
                 label.append(words.get(name, "") + value)
         return " ".join(label)
+
+    @functools.cached_property
+    def _varied(self) -> frozenset[str]:
+        """The options that differ in this table."""
+        rows = [row.options() for row in self.rows]
+        return frozenset(name for name in rows[0] if len({row[name] for row in rows} - {""}) > 1)
 
     def row(self, **options: str) -> Row:
         """The one row with these options."""

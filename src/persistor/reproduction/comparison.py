@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -220,6 +221,7 @@ def compare_both(table: Table, outcomes: Iterable[Outcome], **chosen: Any) -> Co
     return dataclasses.replace(paper, beside=robust) if there else paper
 
 
+@functools.cache
 def _as_published(experiment: Experiment) -> Experiment:
     """The experiment as published: seed 0, the paper's steps and its version of the data."""
     task: Any = experiment.task
