@@ -12,6 +12,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -63,6 +64,22 @@ def addresses() -> dict[str, str]:
     }
 
 
+def readme() -> str:
+    """The README as a package index shows it: links lead to the site and the host, or are text."""
+    known = addresses()
+
+    def absolute(link: re.Match[str]) -> str:
+        text, path, anchor = link.groups()
+        if not known:
+            return text
+        if page := re.fullmatch(r"docs/(.+)\.md", path):
+            return f"[{text}]({known['Documentation']}{page[1]}.html{anchor})"
+        return f"[{text}]({known['Source']}/blob/main/{path}{anchor})"
+
+    text = Path("README.md").read_text(encoding="utf-8")
+    return re.sub(r"\[([^]]+)\]\((?!\w+:)([^)#]+)(#[^)]*|)\)", absolute, text)
+
+
 def include_dir() -> str | None:
     """XLA's headers, which come with jaxlib; found without importing JAX."""
     spec = importlib.util.find_spec("jaxlib")
@@ -92,6 +109,8 @@ if platform.machine().lower() in ("x86_64", "amd64"):
 
 setup(
     project_urls=addresses(),
+    long_description=readme(),
+    long_description_content_type="text/markdown",
     ext_modules=variants if include_dir() else [],
     cmdclass={"build_ext": Build, "bdist_wheel": Wheel},
 )

@@ -89,7 +89,15 @@ html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options: dict[str, object] = {"navigation_with_keys": True}
+if os.environ.get("GITHUB_REPOSITORY"):  # on the host's machines the site knows where its source is
+    home = f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}/"
+    html_theme_options |= {
+        "source_repository": home,
+        "source_branch": "main",
+        "source_directory": "docs/",
+        "footer_icons": [{"name": "Source", "url": home, "html": "Source", "class": ""}],
+    }
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 

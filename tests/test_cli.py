@@ -116,6 +116,9 @@ def test_train_evaluate_inspect_list(capsys, tmp_path):
         (["reproduce", "parity", "--only", "cell=cmur"], "did you mean cmru"),
         (["compare", "party"], "did you mean parity"),
         (["figure", "smist"], "did you mean smnist"),
+        (["compare", "parity", "--runs", "elsewhere"], "there is no folder elsewhere"),
+        (["figure", "--runs", "elsewhere"], "there is no folder elsewhere"),
+        (["report", "--runs", "elsewhere"], "there is no folder elsewhere"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(arguments, says, capsys, tmp_path):
@@ -149,6 +152,14 @@ def test_a_deployable_ladder(capsys):
     assert capsys.readouterr().out.count("steps at level  0: ") == 3
 
 
+def test_a_pattern_that_finds_several_runs_is_named(capsys, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "experiment.json").touch()
+    assert call("inspect", "one", "two") == 2
+    assert "2 runs were given, and this command takes one" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_reproduce_compare_and_figure_read_what_is_there(capsys, tmp_path):
     unpack(committed("copy-first-discrete-L1000-cmru-eps1-d4-r1-seed0-"), tmp_path / "runs")
@@ -162,7 +173,8 @@ def test_reproduce_compare_and_figure_read_what_is_there(capsys, tmp_path):
     shown = capsys.readouterr().out
     assert "cmru L 1000                  100.00  1" in shown
     assert "parity" not in shown
-    assert call("compare", "--runs", "elsewhere") == 0
+    (tmp_path / "empty").mkdir()
+    assert call("compare", "--runs", "empty") == 0
     assert "no run" in capsys.readouterr().out
     assert call("reproduce", "--list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)["tables"]["copy-first-discrete"]

@@ -1,5 +1,6 @@
 """The wheel installs without a compiler and trains, whatever the version of Python."""
 
+import email
 import os
 import re
 import subprocess
@@ -26,7 +27,8 @@ def built(tmp_path_factory):
     """The source archive, and the wheel that is made from it and from nothing else."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]
-    made = subprocess.run(command, capture_output=True, text=True)
+    public = {"GITHUB_SERVER_URL": "https://host", "GITHUB_REPOSITORY": "somebody/persistor"}
+    made = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **public})
     assert made.returncode == 0, made.stderr
     return folder
 
@@ -50,6 +52,27 @@ def test_the_wheel_has_all_that_the_package_needs(built):
     with tarfile.open(archive) as members:
         names = {name.split("/src/")[-1] for name in members.getnames()}
     assert sources <= names
+
+
+@pytest.mark.slow
+def test_links_of_the_readme_hold_on_a_package_index(built):
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert len(metadata.get_all("Project-URL")) == 4
+    links = re.findall(r"\]\((.+?)\)", metadata.get_payload())
+    host, site = (
+        "https://host/somebody/persistor/blob/main/",
+        "https://somebody.github.io/persistor/",
+    )
+    assert len(links) > 30
+    for link in links:
+        page = link.split("#")[0]
+        file = re.sub(r"\.html$", ".md", page.replace(site, "docs/")).replace(host, "")
+        assert file != link, f"{link} leads nowhere from a package index"
+        assert (ROOT / file).exists(), link
 
 
 @pytest.mark.slow

@@ -183,9 +183,9 @@ class SweepWatcher:
         return done / sum(self.weights.values())
 
     def seconds_left(self) -> float | None:
-        """The time left at the pace so far."""
+        """The time left at the pace so far; None while compiling weighs most."""
         share, skipped = self.share(), self.skipped / sum(self.weights.values())
-        if share <= skipped:
+        if share - skipped < 0.005:
             return None
         return (time.monotonic() - self.began) * (1 - share) / (share - skipped)
 

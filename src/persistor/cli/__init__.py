@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -78,12 +79,18 @@ def parse(arguments: list[str]) -> Any:
         os.environ["PYTHON_TYRO_ANSI_CODES"] = "False"  # tyro reads it when it is imported
     import tyro
 
-    return tyro.extras.subcommand_cli_from_dict(
-        commands(),
-        prog="persistor",
-        description="Recurrent networks with persistent memory. --version prints the version.",
-        args=arguments,
-    )
+    try:
+        return tyro.extras.subcommand_cli_from_dict(
+            commands(),
+            prog="persistor",
+            description="Recurrent networks with persistent memory. --version prints the version.",
+            args=arguments,
+        )
+    except SystemExit as mistake:
+        runs = [path for path in arguments if Path(path, "experiment.json").exists()]
+        if mistake.code == 2 and len(runs) > 1:  # a pattern such as runs/parity-*
+            _fail(f"{len(runs)} runs were given, and this command takes one; name it", 2)
+        raise
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -20,6 +20,7 @@ from persistor.cli.shared import (
     Runs,
     StopOnSignal,
     bring_data,
+    readable_runs,
     use_data_folder,
 )
 
@@ -236,12 +237,11 @@ class Compare:
         """Read, compare, print."""
         from persistor.paper.tables import tables
         from persistor.reproduction.plan import choose
-        from persistor.training import runs_folder
 
         chosen = choose(self.names or tuple(tables()), self.only)
         show_comparisons(
             chosen,
-            runs_folder(self.runs),
+            readable_runs(self.runs),
             self.format,
             self.json,
             empty=bool(self.names),
@@ -282,9 +282,8 @@ class DrawFigure:
         from persistor.plots import save_figure
         from persistor.plots.paper import FIGURES, draw
         from persistor.reproduction.outcomes import find_outcomes
-        from persistor.training import runs_folder
 
-        outcomes, problems = find_outcomes(runs_folder(self.runs))
+        outcomes, problems = find_outcomes(readable_runs(self.runs))
         figures = {name: draw(name, outcomes) for name in self.names or FIGURES}
         written = []
         with writing(self.folder):
@@ -324,9 +323,8 @@ class Report:
         from persistor._tools.progress import Counter
         from persistor.report.markdown import markdown
         from persistor.report.page import page
-        from persistor.training import runs_folder
 
-        folder = runs_folder(self.runs)
+        folder = readable_runs(self.runs)
         if self.page.suffix == ".md":
             text = markdown(folder)
         else:

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from persistor._tools.errors import PersistorError
+
 Json = Annotated[bool, arg(help="Print the result as one JSON object on standard output.")]
 Runs = Annotated[
     Path | None,
@@ -61,6 +63,15 @@ Where = Annotated[
         metavar="RUN", help="A run folder, its name in the runs folder, or a shipped model's name."
     ),
 ]
+
+
+def readable_runs(chosen: Path | None) -> Path:
+    """The folder of the runs; one that was named must be there."""
+    from persistor.training import runs_folder
+
+    if chosen is not None and not chosen.is_dir():
+        raise PersistorError(f"there is no folder {chosen}; --runs names a folder that holds runs")
+    return runs_folder(chosen)
 
 
 class StopOnSignal:
