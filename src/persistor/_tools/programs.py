@@ -22,6 +22,7 @@ VARIABLE = "PERSISTOR_COMPILED"
 LARGEST = 256 * 2**20  # bytes of all programs together; the oldest ones go first
 CHECKED = ".checked"  # programs that are older than this file have been seen to be whole
 KERNELS = Path(__file__).parents[1] / "kernels"
+FOLDER: Path | None = None  # where this process keeps programs, once it has been asked to
 ZSTANDARD = b"\x28\xb5\x2f\xfd"  # how such a file begins
 
 
@@ -30,6 +31,7 @@ def keep_programs() -> None:
 
     A folder that cannot be written is only read. Whatever goes wrong, programs are compiled.
     """
+    global FOLDER
     chosen = os.environ.get(VARIABLE, "")
     if chosen == "off" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
@@ -44,6 +46,7 @@ def keep_programs() -> None:
         least = "inf"  # seconds of compiling that make a program worth writing
     if not folder.is_dir():
         return
+    FOLDER = folder
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = least
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"

@@ -163,7 +163,13 @@ def deep_stack(scale: Scale) -> Iterator[Measurement]:
     b, t, n, steps = scale(16), scale(1024), scale(2048), 4
     trainer = training(Pictures(t, Pooling.MEAN), batch=b, state_size=32, blocks=3)
     state = trainer.start()
-    constants = (trainer.frozen, state.step, trainer.train_split, trainer.encoding)
+    constants = (
+        trainer.frozen,
+        trainer.key,
+        state.step,
+        trainer.train_split,
+        trainer.encoding,
+    )
     arrays, rest = eqx.partition((state.params, *constants), eqx.is_array)
     traced = jax.make_jaxpr(lambda arrays: jax.grad(trainer.loss)(*eqx.combine(arrays, rest)))
     flops = matmul_flops(traced(arrays).jaxpr)

@@ -48,9 +48,9 @@ def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
     return (x ^ y).reshape(shape)
 
 
-def _fold_in(key: Array, number: Array) -> Array:
+def _fold_in(key: Array, number: Array | int) -> Array:
     if not _runs(key, 1):
-        return PLAIN.fold_in(key, number)
+        return PLAIN.fold_in(key, number)  # pyright: ignore[reportArgumentType]
     return jnp.concatenate(_pairs(key, jnp.asarray(number).astype(jnp.uint32), 1))
 
 

@@ -189,11 +189,14 @@ def evaluate(
     *,
     batch: int = 64,
     report: Callable[[int, int], None] = lambda done, total: None,
+    compute: Callable = scores_at,
 ) -> float:
-    """The mean metric over a whole split; `report(done, total)` is called every few batches."""
-    return float(
-        jax.device_put(scores_on(model, split, objective, batch=batch, report=report)).mean()
-    )
+    """The mean metric over a whole split; `report(done, total)` is called every few batches.
+
+    `compute` is `scores_at`, or that function compiled elsewhere.
+    """
+    scores = scores_on(model, split, objective, batch=batch, report=report, compute=compute)
+    return float(jax.device_put(scores).mean())
 
 
 def scores_on(
@@ -203,7 +206,8 @@ def scores_on(
     *,
     batch: int = 64,
     report: Callable[[int, int], None] = lambda done, total: None,
+    compute: Callable = scores_at,
 ) -> NDArray[Any]:
-    """The metric of each example of a split; `report` is called as in `evaluate`."""
-    parts = _over(scores_at, model, split, objective, batch, report)
+    """The metric of each example of a split; for the options see `evaluate`."""
+    parts = _over(compute, model, split, objective, batch, report)
     return np.concatenate([np.asarray(part).ravel() for part in parts])[: split.size]

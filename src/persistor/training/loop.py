@@ -8,6 +8,7 @@ that is killed and resumed ends with the same bits as one that was not interrupt
 from __future__ import annotations
 
 import functools
+import json
 import math
 import time
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from persistor.model.file import read_arrays, save, write_arrays
 from persistor.model.trained import runs_folder
 from persistor.nn.draws import copies, first_key, fold_in, native
 from persistor.paper.budgets import published
-from persistor.tasks import Split
+from persistor.tasks import KINDS, Split
 from persistor.training.evaluation import (
     check_finite,
     evaluate,
@@ -39,6 +40,7 @@ from persistor.training.evaluation import (
     sampled_indices,
     scores_at,
 )
+from persistor.training.kept import kept
 from persistor.training.provenance import Stopwatch, provenance
 from persistor.training.run import Run
 from persistor.training.schedule import (
@@ -104,7 +106,18 @@ class Trainer:
         self.trainable = jax.tree.map(eqx.is_inexact_array, model)
         self.blank, self.frozen = eqx.partition(model, self.trainable)
         self.encoding = model.encode_positions(length_of(self.train_split))
-        self.interval = eqx.filter_jit(self._interval, donate="all-except-first")
+        made_for = self._made_for()
+        interval = eqx.filter_jit(self._interval, donate="all-except-first")
+        self.interval = kept(interval, made_for, donated=1)
+        self.scores = kept(scores_at, made_for)
+
+    def _made_for(self) -> str | None:
+        """What the programs are made for, in words; None if a task or a cell is not registered."""
+        known = self.experiment.task.name in KINDS and all(
+            isinstance(cell, str) for cell in self.experiment.model.cells
+        )
+        described = {**self.experiment.to_json(), "seed": None, "remat": self.remat}
+        return json.dumps(described) if known else None
 
     def start(self) -> Checkpoint:
         """The checkpoint before the first step."""
@@ -129,22 +142,22 @@ class Trainer:
         epsilon = self.epsilon(step)
         return model if epsilon is None else model.with_epsilon(epsilon)
 
-    def loss(self, params, frozen, step, split: Split, encoding) -> Float[Array, ""]:
+    def loss(self, params, frozen, key, step, split: Split, encoding) -> Float[Array, ""]:
         """The mean loss of a step's batch."""
-        draw, drop = jax.random.split(jax.random.fold_in(self.key, step))
+        draw, drop = jax.random.split(jax.random.fold_in(key, step))
         batch = split.at(sampled_indices(draw, split, (self.spec.batch,)))
         model = self.model(params, step, frozen)
         outputs = outputs_on(model, split, batch, encoding, remat=self.remat, key=drop)
         return self.objective.loss(outputs, batch.targets).mean()
 
     def _interval(self, constants: tuple, checkpoint: Checkpoint):
-        """Several steps: the new checkpoint, in the memory of the old, and the mean loss."""
-        frozen, split, encoding, steps = constants
+        """Several steps: the new checkpoint's arrays, in memory of the old, and the mean loss."""
+        frozen, key, split, encoding, steps = constants
 
         def advance(_, carry):
             checkpoint, total = carry
             loss, grads = jax.value_and_grad(self.loss)(
-                checkpoint.params, frozen, checkpoint.step, split, encoding
+                checkpoint.params, frozen, key, checkpoint.step, split, encoding
             )
             params, opt = updated(
                 self.spec,
@@ -157,13 +170,13 @@ class Trainer:
             return Checkpoint(params, opt, checkpoint.step + 1), total + loss
 
         checkpoint, total = jax.lax.fori_loop(0, steps, advance, (checkpoint, jnp.zeros(())))
-        return checkpoint, total / steps.astype(jnp.float32)
+        return tuple(jax.tree.leaves(checkpoint)), total / steps.astype(jnp.float32)
 
     def advance(self, checkpoint: Checkpoint, steps: int) -> tuple[Checkpoint, float]:
         """Train for some steps: the new checkpoint and the mean loss."""
-        constants = (self.frozen, self.train_split, self.encoding, _count(steps))
-        checkpoint, loss = self.interval(constants, checkpoint)
-        return checkpoint, float(loss)
+        constants = (self.frozen, self.key, self.train_split, self.encoding, _count(steps))
+        leaves, loss = self.interval(constants, checkpoint)
+        return jax.tree.unflatten(jax.tree.structure(checkpoint), leaves), float(loss)
 
     def validate(self, checkpoint: Checkpoint) -> tuple[Backbone, float]:
         """The current model, and its metric on batches sampled from the validation set."""
@@ -171,8 +184,13 @@ class Trainer:
         key = fold_in(fold_in(self.key, 2**31 - 1), int(checkpoint.step))
         shape = (self.spec.valid_batches, self.spec.batch)
         indices = sampled_indices(key, self.valid_split, shape)
-        scores = scores_at(model, self.valid_split, self.objective, indices, self.encoding)
+        scores = self.scores(model, self.valid_split, self.objective, indices, self.encoding)
         return model, float(scores.mean())
+
+    def test(self, best: Backbone) -> float:
+        """The metric of a model on the test set."""
+        split = self.experiment.task.split("test")
+        return evaluate(best, split, self.objective, compute=self.scores)
 
     def kept(self, model: Backbone, step: int) -> Backbone:
         """A copy of the model that later steps do not change; its epsilon becomes a constant."""
@@ -348,7 +366,7 @@ def _conclude(
     with stopwatch.phase("test"):
         like = eqx.combine(trainer.blank, trainer.frozen)
         best, _ = read_arrays(run.best, like, run.experiment.hash)
-        value = evaluate(best, task.split("test"), task.objective)
+        value = trainer.test(best)
     result = {
         "experiment": run.experiment.to_json(),
         "run": run.experiment.name,
