@@ -62,7 +62,7 @@ def kernel(variant: str, *flags: str) -> Extension:
     """One variant of the kernels."""
     return Extension(
         f"persistor.kernels.{variant}",
-        sources=[f"{FOLDER}/{name}" for name in ("unroll.cc", "pointwise.cc")],
+        sources=[f"{FOLDER}/{name}" for name in ("unroll.cc", "pointwise.cc", "lru_layer.cc")],
         depends=[str(path) for path in Path(FOLDER).glob("*.h")],
         include_dirs=[include_dir() or ""],
         define_macros=[("PERSISTOR_JAXLIB", f'"{importlib.metadata.version("jaxlib")}"')],

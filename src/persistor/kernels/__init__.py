@@ -1,11 +1,11 @@
 """Native kernels for CPUs: what was compiled at installation, and the layers that use it directly.
 
-`recurrence.h` and `pointwise.h` are the mathematics on vectors of eight floats (`vectors.h`);
-`unroll.cc` and `pointwise.cc` bind it to XLA with `calls.h`. `loader` finds and loads what was
-compiled, and `proof` calls each kernel once to see that it works here. `engine` is the choice
-between native code and plain JAX, and `derivatives` makes native code differentiable in every way;
-`pointwise` are the layer norm and the gated linear unit. The recurrence is
-`persistor.recurrence.native`.
+`recurrence.h`, `lru_layer.h` and `pointwise.h` are the mathematics on vectors of floats
+(`vectors.h`); `unroll.cc`, `lru_layer.cc` and `pointwise.cc` bind it to XLA with `calls.h`.
+`loader` finds and loads what was compiled, and `proof` calls each kernel once to see that it works
+here. `engine` is the choice between native code and plain JAX, and `derivatives` makes native code
+differentiable in every way; `pointwise` are the layer norm and the gated linear unit. The
+recurrence is `persistor.recurrence.native`, the layer `persistor.recurrence.lru_layer`.
 """
 
 from persistor.kernels.loader import library, refusal

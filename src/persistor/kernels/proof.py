@@ -49,7 +49,8 @@ LAYERS = {
     "norm": Layer(UNITS, 2, 1.56857, 0.31178),
     "glu": Layer(2 * UNITS, 1, 1.27401, -1.91123),
 }
-KERNELS = (*RECURRENCES, *LAYERS)
+LRU_LAYER = Unrolling(2, 3, -45.97114, 310.27844, np.complex64)
+KERNELS = (*RECURRENCES, *LAYERS, "lru_layer")
 NORM_EPSILON = np.float32(1e-6)
 
 
@@ -62,7 +63,7 @@ def prove() -> None:
     with ThreadPoolExecutor(1) as thread:
         results = thread.submit(lambda: jax.jit(_call_all)()).result()
     for name in KERNELS:
-        expected = (RECURRENCES | LAYERS)[name]
+        expected = (RECURRENCES | LAYERS | {"lru_layer": LRU_LAYER})[name]
         for way in ("forward", "backward"):
             found, right = total(results[f"{name}_{way}"]), getattr(expected, way)
             if not abs(found - right) <= TOLERANCE * (1 + abs(right)):
@@ -101,6 +102,21 @@ def layer_operands(layer: Layer) -> list[np.ndarray]:
     return [numbers(6, (ROWS, layer.width)), *parameters, numbers(9, (ROWS, UNITS))]
 
 
+def lru_operands() -> dict[str, np.ndarray]:
+    """What the layer of linear recurrent units is given; absent are lengths and resets."""
+    d, given = UNITS, operands(LRU_LAYER)
+    return {
+        "x": numbers(10, (1, STEPS, ROWS)),
+        "project": numbers(11, (ROWS, 2 * d)),
+        "parameters": given["parameters"][0],
+        "mix": numbers(12, (2 * d, d)),
+        "skip": numbers(13, (ROWS, d)),
+        "state": given["state"][0],
+        "of_outputs": numbers(14, (1, STEPS, d)),
+        "of_last": given["of_last"][0],
+    }
+
+
 def _call_all() -> dict[str, Any]:
     """The results of all kernels, by name and way."""
     results = {}
@@ -113,7 +129,26 @@ def _call_all() -> dict[str, Any]:
     x, bias, dy = layer_operands(LAYERS["glu"])
     results["glu_forward"] = _call("glu_forward", [dy], x, bias)
     results["glu_backward"] = _call("glu_backward", [x, bias], x, bias, dy)
-    return results
+    return results | _call_lru_layer()
+
+
+def _call_lru_layer() -> dict[str, Any]:
+    """The layer of linear recurrent units, forward and backward from its checkpoint."""
+    *given, state, of_outputs, of_last = lru_operands().values()
+    inputs = (*given, np.zeros(0, np.int32), np.zeros(0, bool))
+    checkpoint = np.concatenate([state.real, state.imag], axis=-1)[:, None]
+    like = [of_outputs, of_last, checkpoint]
+    outputs = _call("lru_layer_forward", like, *inputs, state, chunk=STEPS)
+    gradients = _call(
+        "lru_layer_backward",
+        [*given, state],
+        *inputs,
+        checkpoint,
+        of_outputs,
+        of_last,
+        chunk=STEPS,
+    )
+    return {"lru_layer_forward": outputs[:2], "lru_layer_backward": gradients}
 
 
 def _call_recurrence(name: str, kernel: Unrolling) -> dict[str, Any]:
