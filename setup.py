@@ -20,6 +20,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/persistor/kernels"
+SOURCES = ("unroll", "lru_layer", "pointwise", "adamw", "threefry")
 FLAGS = ["-std=c++17", "-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
 
 
@@ -91,7 +92,7 @@ def kernel(variant: str, *flags: str) -> Extension:
     """One variant of the kernels."""
     return Extension(
         f"persistor.kernels.{variant}",
-        sources=[f"{FOLDER}/{name}.cc" for name in ("unroll", "pointwise", "adamw", "threefry")],
+        sources=[f"{FOLDER}/{name}.cc" for name in SOURCES],
         depends=[str(path) for path in Path(FOLDER).glob("*.h")],
         include_dirs=[include_dir() or ""],
         define_macros=[("PERSISTOR_JAXLIB", f'"{importlib.metadata.version("jaxlib")}"')],

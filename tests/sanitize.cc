@@ -6,6 +6,7 @@
 #include <random>
 
 #include "adamw.h"
+#include "lru_layer.h"
 #include "pointwise.h"
 #include "recurrence.h"
 
@@ -176,11 +177,62 @@ int adamw_cases() {
   return 1;
 }
 
+bool one_layer(int64_t groups, int64_t batch, int64_t length, int64_t inputs, int64_t units,
+               bool limits) {
+  LayerInputs in{groups, batch, length, inputs, units, std::min<int64_t>(length, 16)};
+  const int64_t many = groups * batch, m = inputs, d = units;
+  const auto x = random_floats(many * length * m), project = random_floats(groups * m * 2 * d);
+  auto parameters = random_floats(groups * 3 * d);
+  for (float& value : parameters) value = std::tanh(value) / 2;
+  const auto mix = random_floats(groups * 2 * d * d), skip = random_floats(groups * m * d);
+  std::vector<int32_t> lengths(many);
+  for (auto& each : lengths) each = static_cast<int32_t>(generator() % (length + 3)) - 1;
+  std::unique_ptr<bool[]> resets(new bool[many * length]);
+  for (int64_t i = 0; i < many * length; ++i) resets[i] = generator() % 7 == 0;
+  in.x = x.data();
+  in.project = project.data();
+  in.parameters = parameters.data();
+  in.mix = mix.data();
+  in.skip = skip.data();
+  if (limits) {
+    in.lengths = lengths.data();
+    in.resets = resets.get();
+  }
+  const auto first = random_floats(many * 2 * d), dy = random_floats(many * length * d);
+  std::vector<float> y(many * length * d), last(many * 2 * d);
+  std::vector<float> checkpoints(many * in.chunks() * 2 * d);
+  layer_forward(in, first.data(), {y.data(), last.data(), checkpoints.data()}, run_in_order);
+  std::vector<float> dx(x.size()), dproject(project.size()), dparameters(parameters.size());
+  std::vector<float> dmix(mix.size()), dskip(skip.size()), dfirst(first.size());
+  layer_backward(in, {checkpoints.data(), dy.data(), first.data()},
+                 {dx.data(), dproject.data(), dparameters.data(), dmix.data(), dskip.data(),
+                  dfirst.data()},
+                 run_in_order);
+  const auto results = {&y, &last, &dx, &dproject, &dparameters, &dmix, &dskip, &dfirst};
+  return std::all_of(results.begin(), results.end(), [](auto* a) { return finite(*a); });
+}
+
+int layer_cases() {
+  int cases = 0;
+  const int64_t shapes[][5] = {{1, 1, 1, 1, 1},   {2, 3, 17, 5, 3},   {1, 20, 33, 16, 8},
+                               {3, 1, 40, 7, 33}, {1, 17, 16, 64, 64}, {2, 2, 31, 70, 20}};
+  for (const auto& s : shapes) {
+    for (bool limits : {false, true}) {
+      if (!one_layer(s[0], s[1], s[2], s[3], s[4], limits)) {
+        std::fprintf(stderr, "not finite: layer case %d\n", cases);
+        std::exit(1);
+      }
+      ++cases;
+    }
+  }
+  return cases;
+}
+
 }  // namespace
 
 int main() {
   const int cases = all_cases<Cmru>() + all_cases<AlphaCmru>() + all_cases<PositiveCmru>() +
                     all_cases<Ladder>() + all_cases<MinGru>() + all_cases<Lru>() + pointwise_cases() +
-                    adamw_cases();
+                    layer_cases() + adamw_cases();
   std::printf("%d cases\n", cases);
 }

@@ -116,6 +116,20 @@ def test_the_sum_of_the_random_words_is_that_of_jax():
     np.testing.assert_allclose(proof.total([x, y]), proof.THREEFRY, rtol=1e-9)
 
 
+def test_the_sums_of_the_layer_of_linear_units_are_those_of_plain_jax():
+    *weights, state, of_outputs, of_last = map(jnp.asarray, proof.lru_operands().values())
+
+    def layer(x, project, parameters, mix, skip, state):
+        p = jnp.split(x @ project, 2, axis=-1)
+        h = sequential(lru(p, list(parameters[:, None, None])), state)
+        return jnp.concatenate([h.real, h.imag], -1) @ mix + x @ skip, h[:, -1]
+
+    results, pull = jax.vjp(layer, *weights, state)
+    gradients = pull((of_outputs, of_last))
+    np.testing.assert_allclose(proof.total(results), proof.LRU_LAYER.forward, atol=1e-4)
+    np.testing.assert_allclose(proof.total(gradients), proof.LRU_LAYER.backward, rtol=1e-5)
+
+
 @pytest.mark.skipif(library().variant is None, reason=library().reason)
 def test_the_doctor_lists_every_kernel_as_proven():
     assert library().proven == proof.KERNELS

@@ -121,21 +121,12 @@ class Cell(eqx.Module):
         every: bool = True,
     ) -> tuple[Inexact[Array, "*b s d"], Inexact[Array, "*b d"]]:
         """As `states`, from the projections of the inputs: gates and the recurrence."""
-        initial_state = (
-            self.initial_state(projections.batch)
-            if initial_state is None
-            else array("the state", initial_state, "numbers or complex numbers")
-        )
+        initial_state = self._first_state(initial_state, projections.batch)
         if isinstance(projections, Indexed) and projections.rest:
             if every or lengths is not None or resets is not None:
                 projections = projections.whole()
             else:
                 return self._states_of_shared(projections, initial_state)
-        if jnp.iscomplexobj(initial_state) != jnp.issubdtype(self.state_dtype, jnp.complexfloating):
-            raise PersistorError(
-                f"initial_state is {initial_state.dtype}; this cell's state is {self.state_dtype}"
-            )
-        initial_state = self._checked(initial_state, projections.batch)
         if runs_natively(lambda: self._refusal(projections, initial_state)):
             return native_states(
                 self._without_projection(),
@@ -148,6 +139,19 @@ class Cell(eqx.Module):
         transitions = self.gate(projections.dense())
         states, last = unroll(transitions, initial_state, lengths=lengths, resets=resets)
         return (states if every else last[..., None, :]), last
+
+    def _first_state(
+        self, state: Inexact[Array, "*b d"] | None, batch: tuple[int, ...]
+    ) -> Inexact[Array, "*b d"]:
+        """The state to begin with, checked: zeros if there is none."""
+        if state is None:
+            return self.initial_state(batch)
+        state = array("the state", state, "numbers or complex numbers")
+        if jnp.iscomplexobj(state) != jnp.issubdtype(self.state_dtype, jnp.complexfloating):
+            raise PersistorError(
+                f"initial_state is {state.dtype}; this cell's state is {self.state_dtype}"
+            )
+        return self._checked(state, batch)
 
     def _checked(self, state: Any, batch: tuple[int, ...]) -> Array:
         """A state in the type of this cell's; it must have one for each sequence."""
@@ -201,8 +205,20 @@ class Cell(eqx.Module):
         `recurrence.unroll`.
         """
         inputs, lengths = sequence(x, self.input_size, lengths)
+        ys, last = self.outputs(inputs, initial_state, lengths=lengths, resets=resets)
+        return in_type_of(inputs, ys), last
+
+    def outputs(
+        self,
+        inputs: Sequence,
+        initial_state: Inexact[Array, "*b d"] | None = None,
+        *,
+        lengths: Int[Array, "*b"] | None = None,
+        resets: Bool[Array, "*b t"] | None = None,
+    ) -> tuple[Float[Array, "*b t d"], Inexact[Array, "*b d"]]:
+        """Outputs over a whole sequence, and the last state: all states, read."""
         states, last = self.states(inputs, initial_state, lengths=lengths, resets=resets)
-        return in_type_of(inputs, self.read(states, inputs)), last
+        return self.read(states, inputs), last
 
     def step(
         self, x: Float[Array, "*b m"], state: Inexact[Array, "*b d"]

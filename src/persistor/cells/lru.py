@@ -9,11 +9,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from persistor.arrays import Array, Complex, Float, Key
+from persistor import kernels
+from persistor.arrays import Array, Bool, Complex, Float, Inexact, Int, Key
 from persistor.cells.cell import Cell
+from persistor.kernels.engine import runs_natively
 from persistor.nn.draws import normal, split, times, uniform
 from persistor.nn.layers import Linear, check_key
-from persistor.nn.sequence import Sequence
+from persistor.nn.sequence import Dense, Sequence
+from persistor.recurrence.lru_layer import Weights, lru_layer
 from persistor.recurrence.transition import Affine
 
 
@@ -81,6 +84,27 @@ class LRU(Cell):
         """Re(C h) + D x."""
         mixed = states.real @ _wide(self.mix_real) - states.imag @ _wide(self.mix_imaginary)
         return mixed.astype(self.mix_real.dtype) + inputs.linear(self.skip).dense()
+
+    def outputs(
+        self,
+        inputs: Sequence,
+        initial_state: Inexact[Array, "*b d"] | None = None,
+        *,
+        lengths: Int[Array, "*b"] | None = None,
+        resets: Bool[Array, "*b t"] | None = None,
+    ) -> tuple[Float[Array, "*b t d"], Inexact[Array, "*b d"]]:
+        """Outputs and the last state: natively in one pass, where every step is written out."""
+        first = self._first_state(initial_state, inputs.batch)
+        has_bias = self.project.bias is not None or self.skip.bias is not None
+        if has_bias or not isinstance(inputs, Dense):
+            return super().outputs(inputs, first, lengths=lengths, resets=resets)
+        x = inputs.values.astype(self.project.weight.dtype)
+        if not runs_natively(lambda: kernels.refusal(x, first)):
+            return super().outputs(inputs, first, lengths=lengths, resets=resets)
+        mix = jnp.concatenate([self.mix_real, -self.mix_imaginary])
+        parameters = self.kernel_parameters()
+        weights = Weights(self.project.weight, parameters, mix, self.skip.weight)
+        return lru_layer(weights, x, first, lengths=lengths, resets=resets)
 
 
 def _wide(x: Float[Array, "*s"]) -> Float[Array, "*s"]:

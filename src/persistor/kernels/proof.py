@@ -51,10 +51,11 @@ LAYERS = {
 }
 ADAMW = 0.05585  # what the results of the optimiser add up to
 THREEFRY = 3826600846.36  # what the random words add up to
-KERNELS = (*RECURRENCES, *LAYERS, "adamw", "threefry")
+LRU_LAYER = Unrolling(2, 3, -45.97114, 310.27844, np.complex64)
+KERNELS = (*RECURRENCES, *LAYERS, "lru_layer", "adamw", "threefry")
 SUMS = {
     f"{name}_{way}": getattr(kernel, way)
-    for name, kernel in (RECURRENCES | LAYERS).items()
+    for name, kernel in (RECURRENCES | LAYERS | {"lru_layer": LRU_LAYER}).items()
     for way in ("forward", "backward")
 } | {"adamw": ADAMW, "threefry": THREEFRY}
 SYMBOLS = tuple(SUMS)  # what the libraries export
@@ -127,6 +128,21 @@ def words() -> tuple[np.ndarray, np.ndarray]:
     return np.arange(1, 5, dtype=np.uint32).reshape(ROWS, 2) << 20, np.array([0, 7], np.uint32)
 
 
+def lru_operands() -> dict[str, np.ndarray]:
+    """What the layer of linear recurrent units is given; absent are lengths and resets."""
+    d, given = UNITS, operands(LRU_LAYER)
+    return {
+        "x": numbers(10, (1, STEPS, ROWS)),
+        "project": numbers(11, (ROWS, 2 * d)),
+        "parameters": given["parameters"][0],
+        "mix": numbers(12, (2 * d, d)),
+        "skip": numbers(13, (ROWS, d)),
+        "state": given["state"][0],
+        "of_outputs": numbers(14, (1, STEPS, d)),
+        "of_last": given["of_last"][0],
+    }
+
+
 def _call_all() -> dict[str, Any]:
     """The results of all kernels, by name and way."""
     results = {}
@@ -144,7 +160,26 @@ def _call_all() -> dict[str, Any]:
     results["adamw"] = _call("adamw", given[4:], *given, **constants)
     like = np.zeros((ROWS, STEPS), np.uint32)
     results["threefry"] = _call("threefry", [like, like], *words())
-    return results
+    return results | _call_lru_layer()
+
+
+def _call_lru_layer() -> dict[str, Any]:
+    """The layer of linear recurrent units, forward and backward from its checkpoint."""
+    *given, state, of_outputs, of_last = lru_operands().values()
+    inputs = (*given, np.zeros(0, np.int32), np.zeros(0, bool))
+    checkpoint = np.concatenate([state.real, state.imag], axis=-1)[:, None]
+    like = [of_outputs, of_last, checkpoint]
+    outputs = _call("lru_layer_forward", like, *inputs, state, chunk=STEPS)
+    gradients = _call(
+        "lru_layer_backward",
+        [*given, state],
+        *inputs,
+        checkpoint,
+        of_outputs,
+        of_last,
+        chunk=STEPS,
+    )
+    return {"lru_layer_forward": outputs[:2], "lru_layer_backward": gradients}
 
 
 def _call_recurrence(name: str, kernel: Unrolling) -> dict[str, Any]:

@@ -27,8 +27,10 @@ typedef int32_t Mask __attribute__((vector_size(4 * kWidth)));
 #define PERSISTOR_LAMBDA __attribute__((always_inline))
 #if defined(__clang__)
 #define PERSISTOR_UNROLL _Pragma("clang loop unroll(full)")
+#define PERSISTOR_UNROLL_ALL _Pragma("clang loop unroll(full)")
 #else
 #define PERSISTOR_UNROLL _Pragma("GCC unroll 4")
+#define PERSISTOR_UNROLL_ALL _Pragma("GCC unroll 8")
 #endif
 
 PERSISTOR_INLINE V all(float x) { return x - V{}; }
