@@ -20,9 +20,15 @@ from persistor import (
     TrainingSpec,
     train,
 )
+from persistor.cli import main
+from persistor.cli.train import outcome
 from persistor.data import shakespeare
 from persistor.data.dataset import SPLITS
 from persistor.paper.budgets import BUDGETS
+from persistor.paper.tables import table
+from persistor.reproduction.comparison import compare_both
+from persistor.reproduction.outcomes import Outcome
+from persistor.reproduction.plan import experiment_of
 from persistor.tasks import KINDS, Batch, Task, computed
 from persistor.tasks.task import Classification, split_key
 
@@ -228,6 +234,29 @@ def test_a_grid_is_the_same_written_out(cell):
     ours, plain = loss(model, batch.inputs), loss(model, Dense(batch.inputs.dense()))
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(plain), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_run_on_a_grid_is_labelled(tmp_path, capsys):
+    """In its result, in its last line, and where it is evaluated."""
+    experiment = Experiment.of("copy-first-grid", tiny=True, length=3, steps=2)
+    assert (experiment.model.state_size, experiment.model.blocks) == (4, 1)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        result = train(experiment, runs=tmp_path)
+        assert result["variant_of"] == "copy-first-noisy"
+        assert "of our variant of copy-first-noisy" in outcome(experiment, result)
+        for asked, said in (([], "copy-first-grid is our variant"), (["--json"], '"variant_of"')):
+            with pytest.raises(SystemExit):
+                main(["evaluate", str(tmp_path / experiment.name), *asked])
+            assert said in capsys.readouterr().out
+
+
+def test_a_run_on_a_grid_is_in_no_table():
+    paper_table = table("copy-first-noisy")
+    measured = experiment_of(paper_table.rows[0])
+    on_a_grid = dataclasses.replace(measured, task=TASKS["copy-first-grid"](measured.task.length))
+    for experiment, count in ((measured, 1), (on_a_grid, 0)):
+        found = compare_both(paper_table, [Outcome(experiment, 0.1)])
+        assert len(found.measured) == count
 
 
 def test_symbols_are_uniform(small):

@@ -14,6 +14,7 @@ import numpy as np
 
 from persistor._tools.errors import PersistorError
 from persistor.bench.measure import Measurement, Scale, by_turns
+from persistor.bench.peers import onnx_runtime
 from persistor.cells import CMRU
 from persistor.export.compilers import host_compilers
 from persistor.export.constants import Weights
@@ -37,7 +38,7 @@ def device_steps(scale: Scale) -> Iterator[Measurement]:
     others: dict[str, Callable[[], Any]] = {"step of JAX": _jax(model, x)}
     missing = ""
     try:
-        others["ONNX Runtime"] = _onnx(model, x)
+        others["ONNX Runtime"] = onnx_runtime(model, x[:1], whole=False)
     except PersistorError as error:
         missing = str(error)
     for weights in ("float", "int8"):
@@ -97,16 +98,3 @@ def _jax(model: Backbone, x: np.ndarray) -> Callable[[], Any]:
     step = eqx.filter_jit(lambda model, x, memory: model.step(x, memory))
     memory, given = model.initial_state(), jax.numpy.asarray(x[0])
     return lambda: jax.block_until_ready(step(model, given, memory)[0])
-
-
-def _onnx(model: Backbone, x: np.ndarray) -> Callable[[], Any]:
-    """One step of one sequence in ONNX Runtime; an error if that is not here."""
-    try:
-        from persistor.export.onnx import graphs
-        from persistor.export.onnx.network import STEP
-        from persistor.export.onnx.proof import carried, session
-    except ImportError as error:
-        raise PersistorError(f"{error}: pip install 'persistor[onnx]'") from None
-    run = session(graphs(model)[STEP].SerializeToString()).run
-    given = {"x": x[:1], **carried(model, model.initial_state((1,)))}
-    return lambda: run(None, given)

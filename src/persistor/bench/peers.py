@@ -1,4 +1,5 @@
-"""Recurrent layers of other packages that run on a CPU (`pip install persistor[bench]`)."""
+"""Recurrent layers of other packages that run on a CPU (`pip install persistor[bench]`), and our
+models in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -6,6 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from persistor._tools.errors import PersistorError
+from persistor.model import Backbone
 
 Step = Callable[[], Any]
 
@@ -72,3 +76,18 @@ def _torch(layer: Any, x: np.ndarray) -> Step:
         (outputs[0] if isinstance(outputs, tuple) else outputs).sum().backward()
 
     return step
+
+
+def onnx_runtime(model: Backbone, x: np.ndarray, *, whole: bool = True) -> Step:
+    """A model in ONNX Runtime on whole sequences (b, t, i), or on a step (b, i) of each.
+
+    There is an error if ONNX Runtime is not here.
+    """
+    try:
+        from persistor.export.onnx import SEQUENCE, STEP, graphs
+        from persistor.export.onnx.proof import carried, session
+    except ImportError as error:
+        raise PersistorError(f"{error}: pip install 'persistor[onnx]'") from None
+    run = session(graphs(model)[SEQUENCE if whole else STEP].SerializeToString()).run
+    given = {"x": x, **carried(model, model.initial_state((len(x),)))}
+    return lambda: run(["y"], given)[0]

@@ -176,12 +176,13 @@ class Bench:
     straightforward JAX version; b, the recurrence alone; c, layers of other packages (`pip install
     persistor[bench]`); d, growth with the sequence length; e, a deep stack; f, one step of a
     stream; g, the start-up time; h, loading a batch of every task; i, what is computed once because
-    it is the same; j, a step of a tiny model in exported C, in JAX and in ONNX Runtime.
+    it is the same; j, a step of a tiny model in exported C, in JAX and in ONNX Runtime; k, a batch
+    through a model without a gradient, in ONNX Runtime and PyTorch too.
     """
 
     only: Annotated[
         tuple[str, ...],
-        arg(help="Sections to run, by letter.", help_behavior_hint="(default: all, a to j)"),
+        arg(help="Sections to run, by letter.", help_behavior_hint="(default: all, a to k)"),
     ] = ()
     quick: Annotated[
         bool, arg(help="Run small sizes once. This tests the benchmark; ignore the numbers.")

@@ -69,6 +69,10 @@ class Evaluate:
         run.add_preparation(task)
         model = load(run.path)
         shown: dict[str, Any] = {"run": run.path.name, "results": []}
+        if task.variant_of is not None:
+            shown["variant_of"] = task.variant_of
+            if not self.json:
+                print(f"{task.name} is our variant of {task.variant_of}, not a task of the paper")
         for length, tested in zip(self.lengths or (None,), tasks, strict=True):
             found = _assessed(model, tested, length)
             shown["results"].append({"length": length, **found.to_json()})

@@ -266,6 +266,8 @@ def outcome(experiment: Any, result: dict[str, Any]) -> str:
         budget = f" of the paper's {result['paper_steps']:,}"
     elif experiment.training.stop_early and result["steps"] < planned:
         budget = f" of {planned:,}, when validation no longer improved,"
+    if (other := experiment.task.variant_of) is not None:
+        budget = f" of our variant of {other}"
     test = f"test {metric} {value:.4f}{_of_groups(experiment.task)}"
     return f"{test} after {result['steps']:,} steps{budget} in {result['seconds']:.0f} s"
 

@@ -19,12 +19,15 @@ from persistor.data.preparation import Preparation
 from persistor.model.architecture import PAPER, Architecture
 from persistor.model.block import Block
 from persistor.model.prediction import Prediction, examples_of, predictions
-from persistor.nn.arguments import array, batch_shape, sequence
+from persistor.nn.arguments import array, batch_shape, is_traced, sequence
 from persistor.nn.draws import split
 from persistor.nn.layers import MLP, LayerNorm, Linear, check_key, check_size
 from persistor.nn.pooling import Pooling, mean_over, pooling_named
 from persistor.nn.positions import Encoding, compact_encoding, sinusoid
-from persistor.nn.sequence import Dense, Sequence, in_type_of
+from persistor.nn.sequence import Dense, Indexed, Sequence, in_pieces, in_type_of
+
+CACHED = 2**21  # numbers in the widest inner array of a piece of a batch: 8 MB
+AGAIN = 4  # a piece has at least so many times more steps than rows, which each piece encodes
 
 
 class Residual(eqx.Module):
@@ -213,6 +216,65 @@ class Backbone(eqx.Module):
             raise PersistorError("the input has no steps; give at least one")
         if not isinstance(memory, Memory | None):
             raise PersistorError(f"memory is {memory!r}; give what a call returned, or None")
+        if key is None and not is_traced((self, inputs, memory, lengths, encoding)):
+            return _answered(self, inputs, memory, lengths, encoding)
+        return self._computed(inputs, memory, lengths, encoding, remat, key)
+
+    def answer(
+        self,
+        inputs: Sequence,
+        memory: Memory | None = None,
+        *,
+        lengths: Int[Array, "*b"] | None = None,
+        encoding: Encoding | None = None,
+    ) -> tuple[Float[Array, "*b o"] | Float[Array, "*b t o"], Memory]:
+        """As a call without a gradient: a large batch in pieces that the processor's caches hold.
+
+        A call does this by itself, compiled, unless it is inside `jax.jit` or another
+        transformation, where it cannot know what becomes of its result.
+        """
+        count = self._pieces(inputs)
+        if count == 1:
+            return self._computed(inputs, memory, lengths, encoding)
+        own = "values" if isinstance(inputs, Dense) else "ids"  # what each sequence has for itself
+        memory = self.initial_state(inputs.batch) if memory is None else memory
+        positions = memory.position if memory.position.ndim else None  # of each sequence, or None
+        if encoding is None and positions is None:
+            encoding = self._encoding_from(memory.position, inputs.length)
+
+        def compute(piece: tuple) -> tuple[Array, tuple[Array, ...], Array]:
+            steps, lengths, position, cells, total = piece
+            before = Memory(memory.position if position is None else position, cells, total)
+            given = dataclasses.replace(inputs, **{own: steps})
+            outputs, after = self._computed(given, before, lengths, encoding)
+            return outputs, after.cells, after.total
+
+        arrays = (getattr(inputs, own), lengths, positions, memory.cells, memory.total)
+        outputs, cells, total = in_pieces(compute, arrays, count)
+        position = self._after(memory.position, lengths, inputs.length)
+        return outputs, Memory(position, cells, total)
+
+    def _pieces(self, inputs: Sequence) -> int:
+        """In how many pieces to compute a batch: 1 if the widest inner array is in the caches."""
+        if len(inputs.batch) != 1 or not inputs.batch[0] or jax.default_backend() != "cpu":
+            return 1
+        steps = CACHED // (self.architecture.hidden * self.width)
+        if isinstance(inputs, Indexed):
+            if len(self.blocks) == 1 and self.pooling is Pooling.LAST:
+                return 1  # nothing is written out
+            steps = max(steps, len(inputs.rows) * AGAIN)
+        return -(-inputs.batch[0] // max(1, steps // inputs.length))
+
+    def _computed(
+        self,
+        inputs: Sequence,
+        memory: Memory | None,
+        lengths: Int[Array, "*b"] | None,
+        encoding: Encoding | None,
+        remat: bool = False,
+        key: Key | None = None,
+    ) -> tuple[Float[Array, "*b o"] | Float[Array, "*b t o"], Memory]:
+        """A call whose arguments are checked."""
         if key is not None and self.dropout > 0:
             inputs = Dense(inputs.dense())  # every step has its own mask, so no step is shared
         keys = [None] * (len(self.blocks) + 2)
@@ -250,14 +312,20 @@ class Backbone(eqx.Module):
         length: int,
     ) -> tuple[Float[Array, "*b m"] | Float[Array, "*b t m"], Float[Array, "*b m"], Array]:
         """What the decoder reads, the running total, and the position after these steps."""
-        count = jnp.asarray(length if lengths is None else lengths, memory.position.dtype)
-        position = memory.position + count
+        position = self._after(memory.position, lengths, length)
         if self.pooling is Pooling.LAST:
             return y[..., -1, :], memory.total, position
         if self.pooling is Pooling.NONE:
             return y, memory.total, position
+        count = jnp.asarray(length if lengths is None else lengths, position.dtype)
         total = memory.total + _over_features(count, y) * y[..., 0, :]
         return total / _over_features(jnp.maximum(position, 1), y), total, position
+
+    def _after(
+        self, position: Array, lengths: Int[Array, "*b"] | None, length: int
+    ) -> Int[Array, "..."]:
+        """The position after some steps."""
+        return position + jnp.asarray(length if lengths is None else lengths, position.dtype)
 
     def step(
         self, x: Float[Array, "*b i"] | np.ndarray, memory: Memory
@@ -277,6 +345,18 @@ class Backbone(eqx.Module):
     def with_epsilon(self, epsilon: float | Float[Array, ""]) -> Backbone:
         """The same model with every cumulative cell at this epsilon (which may be traced)."""
         return eqx.tree_at(_epsilons, self, [epsilon] * len(_epsilons(self)))
+
+
+@eqx.filter_jit
+def _answered(
+    model: Backbone,
+    inputs: Sequence,
+    memory: Memory | None,
+    lengths: Int[Array, "*b"] | None,
+    encoding: Encoding | None,
+) -> tuple[Array, Memory]:
+    """`Backbone.answer`, compiled once for each shape."""
+    return model.answer(inputs, memory, lengths=lengths, encoding=encoding)
 
 
 def _over_features(count: Int[Array, "..."], y: Float[Array, "*b s m"]) -> Float[Array, "..."]:

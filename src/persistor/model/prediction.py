@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from persistor._tools.errors import PersistorError
 from persistor.data.preparation import Answer, Example, Preparation
 from persistor.nn.layers import check_size
+from persistor.nn.sequence import Dense
 
 TOGETHER = 16  # sequences in a batch, if there are several
 SHORTEST = 16  # steps that a batch is padded to, at least
@@ -97,7 +98,7 @@ def _values(model: Any, batch: list[Example], size: int) -> list[NDArray[np.floa
 
 @eqx.filter_jit
 def _outputs(model: Any, x: Any, lengths: Any, probabilities: bool) -> Any:
-    outputs = model(x, lengths=lengths)[0]
+    outputs = model.answer(Dense(x), lengths=lengths)[0]
     return jax.nn.softmax(outputs) if probabilities else outputs
 
 

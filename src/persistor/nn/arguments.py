@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -86,7 +87,12 @@ def _check_finite(inputs: Sequence, lengths: Array | None) -> None:
 
 
 def _is_known(*arrays: Any) -> bool:
-    return not any(isinstance(a, Tracer) for a in arrays)
+    return not is_traced(arrays)
+
+
+def is_traced(tree: Any) -> bool:
+    """Whether a transformation of JAX, such as `jit` or `grad`, is looking at arrays of a tree."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def batch_shape(batch: Any) -> tuple[int, ...]:

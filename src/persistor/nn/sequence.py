@@ -24,6 +24,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -270,6 +271,18 @@ Sequence = Dense | Indexed
 def in_type_of(inputs: Sequence, y: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """Outputs in the type of the inputs, which may be another than that of the parameters."""
     return y.astype(inputs.dtype) if jnp.issubdtype(inputs.dtype, jnp.floating) else y
+
+
+def in_pieces(f: Callable[[Any], Any], arrays: Any, count: int) -> Any:
+    """f(arrays), of arrays with the same first axis, on `count` parts of it one after the other."""
+    size = jax.tree.leaves(arrays)[0].shape[0]
+    each = -(-size // count)
+    if each == size:
+        return f(arrays)
+    parts = -(-size // each)
+    which = jnp.minimum(jnp.arange(parts * each, dtype=jnp.int32), size - 1).reshape(parts, each)
+    results = jax.lax.map(lambda part: f(jax.tree.map(lambda a: a[part], arrays)), which)
+    return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[:size], results)
 
 
 def inside(lengths: Int[Array, "*b"], length: int) -> Bool[Array, "*b t"]:

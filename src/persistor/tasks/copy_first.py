@@ -171,6 +171,7 @@ class CopyFirstGrid(CopyFirstNumber):
 
     name = "copy-first-grid"
     summary = "our variant: the first of L numbers, all of them on a grid of 4,096"
+    variant_of = CopyFirstNoisy.name
 
     def split(self, name: str) -> GridValues:
         """10,000 / 2,000 / 2,000 examples."""

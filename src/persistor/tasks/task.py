@@ -219,6 +219,7 @@ class Task(ABC):
     pooling: Pooling
     chance: float  # the metric of a blind guess
 
+    variant_of: str | None = None  # the paper's task that it is a variant of, if it is one
     data: str | None = None  # the data set it needs, unless it generates its data
     length: int = 0  # steps, if they can be chosen: then a field of the task
     fixed_length: str = "these sequences have a fixed length"  # the error if they cannot

@@ -32,22 +32,23 @@ from persistor.tasks.task import (
 def outputs_on(
     model: Backbone, split: Split, batch: Batch, encoding: Encoding, **options: Any
 ) -> Float[Array, "b *s o"]:
-    """The model's outputs on a batch of a split.
+    """The model's outputs on a batch of a split; `options` are those of a call in training.
 
     Sequences that the batch repeats are computed once, unless something is drawn for each. If
     lengths vary, it computes only the steps of the bucket that holds the longest sequence.
     """
+    compute = functools.partial(model, **options) if options else model.answer
     distinct = batch.distinct
     drawn = options.get("key") is not None and model.draws_for_each_sequence
     if distinct is not None and not drawn and len(distinct.which) > distinct.inputs.batch[0]:
-        return model(distinct.inputs, encoding=encoding, **options)[0][distinct.which]
+        return compute(distinct.inputs, encoding=encoding)[0][distinct.which]
 
     def outputs_of_first(steps: int) -> Float[Array, "b *s o"]:
         inputs, positions = batch.inputs.head(steps), encoding.head(steps)
-        return model(inputs, lengths=batch.lengths, encoding=positions, **options)[0]
+        return compute(inputs, lengths=batch.lengths, encoding=positions)[0]
 
     if not isinstance(split, Bucketed) or batch.lengths is None:
-        return model(batch.inputs, lengths=batch.lengths, encoding=encoding, **options)[0]
+        return compute(batch.inputs, lengths=batch.lengths, encoding=encoding)[0]
     edges = [bucket.length for bucket in split.buckets]
     which = jnp.searchsorted(jnp.asarray(edges, jnp.int32), batch.lengths.max())
     return jax.lax.switch(which, [functools.partial(outputs_of_first, steps) for steps in edges])

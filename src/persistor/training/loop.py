@@ -382,10 +382,11 @@ def _conclude(
 
 
 def _budget(experiment: Experiment) -> dict[str, Any]:
-    """How the steps compare with the paper's; nothing if the task is not in the paper."""
+    """How the steps compare with the paper's; if the task is not in the paper, what it varies."""
     paper = published(experiment.task.name)
     if paper is None:
-        return {}
+        other = experiment.task.variant_of
+        return {} if other is None else {"variant_of": other}
     return {"budget": "reduced" if experiment.reduced else "full", "paper_steps": paper.steps}
 
 
