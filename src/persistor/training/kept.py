@@ -34,27 +34,39 @@ from persistor.kernels import library
 from persistor.kernels.engine import chosen
 
 PACKAGE = Path(__file__).parents[1]
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 MADE_WITH = ("jax", "jaxlib", "equinox", "optax", "numpy")
 ELSEWHERE = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE")  # settings that change no program
 
 
-def kept(jitted: Callable, made_for: str | None, *, donated: int | None = None) -> Callable:
-    """The same function, kept where this command keeps programs.
+def compiled(
+    function: Callable,
+    made_for: str | None = None,
+    *,
+    donated: int | None = None,
+    quickly: bool = False,
+) -> Callable:
+    """The function, compiled, and kept where this command keeps programs.
 
     `made_for` says all that the program depends on besides the types of its arguments; without it,
-    the function stays as it is. Results are arrays, in tuples or alone. The memory of argument
-    number `donated` is used again.
+    nothing is kept. Results are arrays, in tuples or alone. The memory of argument number `donated`
+    is used again. A program that runs for a moment only is best compiled `quickly`.
     """
+    options = QUICKLY if quickly else None
     if made_for is None or programs.FOLDER is None:
-        return jitted
-    return Kept(jitted, made_for, donated)
+        donate = "none" if donated is None else "all-except-first"
+        return eqx.filter_jit(function, donate=donate, compiler_options=options)  # pyright: ignore[reportCallIssue]
+    return Kept(function, made_for, donated, options)
 
 
 class Kept:
     """A compiled function that is kept in the cache folder."""
 
-    def __init__(self, function: Callable, made_for: str, donated: int | None):
-        self.function, self.made_for, self.donated = function, made_for, donated
+    def __init__(
+        self, function: Callable, made_for: str, donated: int | None, options: dict[str, Any] | None
+    ):
+        self.function, self.made_for = function, made_for
+        self.donated, self.options = donated, options
         self._programs: dict[Any, Callable] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -82,7 +94,7 @@ class Kept:
         ends = [len(jax.tree.leaves(part)) for part in jax.tree.unflatten(structure, leaves)]
         first = sum(ends[: self.donated])
         donated = () if self.donated is None else range(first, first + ends[self.donated])
-        jitted = jax.jit(program, donate_argnums=tuple(donated))
+        jitted = jax.jit(program, donate_argnums=tuple(donated), compiler_options=self.options)
         with _kept_once():
             made = jitted.lower(*map(_numbers, leaves)).compile()
         if " at 0x" not in str(structure):  # the address of an object means something else tomorrow
