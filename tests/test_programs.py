@@ -133,7 +133,7 @@ def test_a_full_disk_is_no_reason_to_stop(filled, tmp_path):
     process = start(tmp_path / "kept", runs, room=ROOM)
     assert curve(process, runs) == filled[1]
     assert max(path.stat().st_size for path in kept(filled[0])) > ROOM
-    assert max(path.stat().st_size for path in kept(tmp_path / "kept")) == ROOM  # cut off
+    assert max(path.stat().st_size for path in kept(tmp_path / "kept")) <= ROOM
 
 
 def test_other_kernels_have_other_programs(tmp_path):

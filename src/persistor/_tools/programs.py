@@ -18,11 +18,15 @@ from pathlib import Path
 
 import platformdirs
 
+from persistor._tools.errors import PersistorError
+from persistor._tools.files import write_atomically
+
 VARIABLE = "PERSISTOR_COMPILED"
 LARGEST = 256 * 2**20  # bytes of all programs together; the oldest ones go first
 CHECKED = ".checked"  # programs that are older than this file have been seen to be whole
 KERNELS = Path(__file__).parents[1] / "kernels"
-FOLDER: Path | None = None  # where this process keeps programs, once it has been asked to
+FOLDER: Path | None = None  # where this process finds programs, once it has been asked to
+WRITABLE = False  # whether it may add to them
 ZSTANDARD = b"\x28\xb5\x2f\xfd"  # how such a file begins
 
 
@@ -31,7 +35,7 @@ def keep_programs() -> None:
 
     A folder that cannot be written is only read. Whatever goes wrong, programs are compiled.
     """
-    global FOLDER
+    global FOLDER, WRITABLE
     chosen = os.environ.get(VARIABLE, "")
     if chosen == "off" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
@@ -46,10 +50,30 @@ def keep_programs() -> None:
         least = "inf"  # seconds of compiling that make a program worth writing
     if not folder.is_dir():
         return
-    FOLDER = folder
+    FOLDER, WRITABLE = folder, least == "0"
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = least
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+
+def place(name: str, *words: str) -> Path | None:
+    """The file for what these words describe completely, if this command keeps anything."""
+    digest = hashlib.blake2b("\n".join(words).encode(), digest_size=16).hexdigest()
+    return None if FOLDER is None else FOLDER / f"{name}-{digest}"
+
+
+def recall(path: Path | None) -> bytes | None:
+    """What was kept in a file; None if it is absent or damaged."""
+    with contextlib.suppress(OSError, zlib.error):
+        return None if path is None else zlib.decompress(path.read_bytes())
+    return None
+
+
+def keep(path: Path | None, data: bytes) -> None:
+    """Keep something for the next command, if that is allowed and there is room for it."""
+    with contextlib.suppress(PersistorError, OSError):
+        if path is not None and WRITABLE:
+            write_atomically(path, zlib.compress(data, 1))
 
 
 def made_for(kernels: Path) -> str:

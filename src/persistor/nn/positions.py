@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import functools
+import os
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from safetensors.numpy import load, save
 
+from persistor._tools import programs
+from persistor._tools.machine import processors
 from persistor.arrays import Array, Float, Int, Key
 from persistor.nn.draws import part, split, times
 from persistor.nn.layers import Linear, LinearStart
 from persistor.nn.sequence import Sequence
 
 ROUNDING = {"float32": 1e-7, "float64": 1e-16}  # root mean square error of an entry of PE
+LARGEST = 2**21  # bytes of a table that is kept for the next command
 BASE = 10_000.0  # of the slowest wavelength: that of the work that the paper cites
 
 
@@ -70,14 +75,30 @@ def compact_encoding(length: int, width: int, base: float = BASE) -> Encoding:
 @functools.lru_cache(maxsize=4)
 def _compact(length: int, width: int, base: float, dtype: str) -> Encoding:
     """The same for a type of numbers, which is the default one: double where that is enabled."""
+    path = programs.place("positions", str((length, width, base, dtype)), *_linear_algebra())
+    data = programs.recall(path)
+    if data is None:
+        codes, basis = _compacted(length, width, base, dtype)
+        data = save({"codes": codes, "basis": basis})
+        programs.keep(path if len(data) <= LARGEST else None, data)
+    with jax.ensure_compile_time_eval():
+        return Encoding(**{name: jax.device_put(array) for name, array in load(data).items()})
+
+
+def _compacted(length: int, width: int, base: float, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Codes and basis."""
     steps = np.arange(length, dtype=np.int32)
     sinusoids = np.asarray(_sinusoids.lower(steps, width, base).compile()(steps), np.float64)
     weights, axes = np.linalg.eigh(sinusoids.T @ sinusoids)
     left_out = np.cumsum(np.maximum(weights, 0.0))  # squared error without the smallest ones
     axes = axes[:, np.searchsorted(left_out, ROUNDING[dtype] ** 2 * sinusoids.size) :]
-    with jax.ensure_compile_time_eval():
-        codes, basis = (sinusoids @ axes).astype(dtype), axes.T.astype(dtype)
-        return Encoding(jax.device_put(codes), jax.device_put(basis))
+    return (sinusoids @ axes).astype(dtype), np.ascontiguousarray(axes.T.astype(dtype))
+
+
+def _linear_algebra() -> tuple[str, ...]:
+    """What the last bits of eigenvectors depend on: versions, and how many threads there are."""
+    threads = (f"{k}={v}" for k, v in sorted(os.environ.items()) if k.endswith("_NUM_THREADS"))
+    return np.__version__, jax.__version__, str(processors()), *threads
 
 
 class AddPosition(eqx.Module):

@@ -54,8 +54,7 @@ def outputs_on(
     return jax.lax.switch(which, [functools.partial(outputs_of_first, steps) for steps in edges])
 
 
-@eqx.filter_jit
-def scores_at(
+def plain_scores_at(
     model: Backbone,
     split: Split,
     objective: Objective,
@@ -69,6 +68,9 @@ def scores_at(
         return objective.score(outputs_on(model, split, batch, encoding), batch.targets)
 
     return _batch_after_batch(batch_scores, split, indices)
+
+
+scores_at = eqx.filter_jit(plain_scores_at)
 
 
 def _batch_after_batch(compute: Callable, split: Split, indices: Int[Array, "n b"]) -> Any:
@@ -194,7 +196,7 @@ def evaluate(
 ) -> float:
     """The mean metric over a whole split; `report(done, total)` is called every few batches.
 
-    `compute` is `scores_at`, or that function compiled elsewhere.
+    `compute` is `scores_at`, or the same compiled in another way.
     """
     scores = scores_on(model, split, objective, batch=batch, report=report, compute=compute)
     return float(jax.device_put(scores).mean())

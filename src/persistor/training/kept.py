@@ -15,7 +15,6 @@ import math
 import os
 import pickle
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -26,35 +25,45 @@ import jax
 from jax.experimental import serialize_executable
 
 from persistor._tools import programs
-from persistor._tools.errors import PersistorError
-from persistor._tools.files import write_atomically
 from persistor._tools.machine import processors
 from persistor.arrays import Array
 from persistor.kernels import library
 from persistor.kernels.engine import chosen
 
 PACKAGE = Path(__file__).parents[1]
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 MADE_WITH = ("jax", "jaxlib", "equinox", "optax", "numpy")
 ELSEWHERE = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE")  # settings that change no program
 
 
-def kept(jitted: Callable, made_for: str | None, *, donated: int | None = None) -> Callable:
-    """The same function, kept where this command keeps programs.
+def compiled(
+    function: Callable,
+    made_for: str | None = None,
+    *,
+    donated: int | None = None,
+    quickly: bool = False,
+) -> Callable:
+    """The function, compiled, and kept where this command keeps programs.
 
     `made_for` says all that the program depends on besides the types of its arguments; without it,
-    the function stays as it is. Results are arrays, in tuples or alone. The memory of argument
-    number `donated` is used again.
+    nothing is kept. Results are arrays, in tuples or alone. The memory of argument number `donated`
+    is used again. A program that runs for a moment only is best compiled `quickly`.
     """
+    options = QUICKLY if quickly else None
     if made_for is None or programs.FOLDER is None:
-        return jitted
-    return Kept(jitted, made_for, donated)
+        donate = "none" if donated is None else "all-except-first"
+        return eqx.filter_jit(function, donate=donate, compiler_options=options)  # pyright: ignore[reportCallIssue]
+    return Kept(function, made_for, donated, options)
 
 
 class Kept:
     """A compiled function that is kept in the cache folder."""
 
-    def __init__(self, function: Callable, made_for: str, donated: int | None):
-        self.function, self.made_for, self.donated = function, made_for, donated
+    def __init__(
+        self, function: Callable, made_for: str, donated: int | None, options: dict[str, Any] | None
+    ):
+        self.function, self.made_for = function, made_for
+        self.donated, self.options = donated, options
         self._programs: dict[Any, Callable] = {}
 
     def __call__(self, *args: Any) -> Any:
@@ -64,11 +73,16 @@ class Kept:
         types = [str(jax.typeof(x)) for x in leaves]
         kind = (str(structure), *types, chosen())
         if kind not in self._programs:
-            path = self._path(*kind)
+            name, words = self.function.__name__, (self.made_for, str(self.options), *kind)
+            # the address of an object means another one tomorrow
+            lasting = " at 0x" not in str(structure)
+            path = programs.place(name, *_surroundings(), *words) if lasting else None
             self._programs[kind] = _load(path) or self._compile(path, leaves, structure, static)
         return self._programs[kind](*map(_numbers, leaves))
 
-    def _compile(self, path: Path, leaves: list[Array], structure: Any, static: Any) -> Callable:
+    def _compile(
+        self, path: Path | None, leaves: list[Array], structure: Any, static: Any
+    ) -> Callable:
         """Compile the program, and keep it."""
         kinds = [jax.random.key_impl(x) if _is_key(x) else None for x in leaves]
 
@@ -82,19 +96,12 @@ class Kept:
         ends = [len(jax.tree.leaves(part)) for part in jax.tree.unflatten(structure, leaves)]
         first = sum(ends[: self.donated])
         donated = () if self.donated is None else range(first, first + ends[self.donated])
-        jitted = jax.jit(program, donate_argnums=tuple(donated))
+        jitted = jax.jit(program, donate_argnums=tuple(donated), compiler_options=self.options)
         with _kept_once():
             made = jitted.lower(*map(_numbers, leaves)).compile()
-        if " at 0x" not in str(structure):  # the address of an object means something else tomorrow
+        if path is not None:
             _keep(made, path)
         return made
-
-    def _path(self, *kind: str) -> Path:
-        """The file of a program."""
-        words = "\n".join([self.function.__name__, self.made_for, *_surroundings(), *kind])
-        digest = hashlib.blake2b(words.encode(), digest_size=16).hexdigest()
-        assert programs.FOLDER is not None
-        return programs.FOLDER / f"{self.function.__name__}-{digest}"
 
 
 def _is_key(x: Array) -> bool:
@@ -106,11 +113,14 @@ def _numbers(x: Array) -> Array:
     return jax.random.key_data(x) if _is_key(x) else x
 
 
-def _load(path: Path) -> Callable | None:
-    """A program that was kept; None if it is absent or damaged in any way."""
+def _load(path: Path | None) -> Callable | None:
+    """A program that was kept; None if it is absent, or JAX cannot load it for whatever reason."""
+    data = programs.recall(path)
+    if data is None:
+        return None
     library()  # XLA must know the kernels that a program calls before it loads it
     with contextlib.suppress(Exception):
-        payload, arguments, results = pickle.loads(zlib.decompress(path.read_bytes()))
+        payload, arguments, results = pickle.loads(data)
         structure = jax.tree.structure(((0,) * arguments, {}))
         return serialize_executable.deserialize_and_load(payload, structure, results)
     return None
@@ -128,11 +138,10 @@ def _kept_once() -> Iterator[None]:
 
 
 def _keep(program: Any, path: Path) -> None:
-    """Write a program to its file, if there is a place for it and JAX can."""
-    with contextlib.suppress(PersistorError, OSError, ValueError, NotImplementedError):
+    """Write a program to its file, if JAX can."""
+    with contextlib.suppress(ValueError, NotImplementedError):
         payload, arguments, results = serialize_executable.serialize(program)
-        kept = pickle.dumps((payload, arguments.num_leaves, results))
-        write_atomically(path, zlib.compress(kept, 1))
+        programs.keep(path, pickle.dumps((payload, arguments.num_leaves, results)))
 
 
 @functools.cache

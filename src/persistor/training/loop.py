@@ -37,10 +37,10 @@ from persistor.training.evaluation import (
     evaluate,
     length_of,
     outputs_on,
+    plain_scores_at,
     sampled_indices,
-    scores_at,
 )
-from persistor.training.kept import kept
+from persistor.training.kept import compiled
 from persistor.training.provenance import Stopwatch, provenance
 from persistor.training.run import Run
 from persistor.training.schedule import (
@@ -51,6 +51,7 @@ from persistor.training.schedule import (
 )
 
 SAVE_EVERY = 20.0  # seconds
+FEW = 128  # steps of a run that takes less time than compiling it well
 STALE = 4  # a run that stops early has not improved for a quarter of its steps,
 FEWEST = 10  # and for so many evaluations
 
@@ -107,9 +108,9 @@ class Trainer:
         self.blank, self.frozen = eqx.partition(model, self.trainable)
         self.encoding = model.encode_positions(length_of(self.train_split))
         made_for = self._made_for()
-        interval = eqx.filter_jit(self._interval, donate="all-except-first")
-        self.interval = kept(interval, made_for, donated=1)
-        self.scores = kept(scores_at, made_for)
+        quickly = self.spec.steps <= FEW and jax.default_backend() == "cpu"
+        self.interval = compiled(self._interval, made_for, donated=1, quickly=quickly)
+        self.scores = compiled(plain_scores_at, made_for, quickly=quickly)
 
     def _made_for(self) -> str | None:
         """What the programs are made for, in words; None if a task or a cell is not registered."""
