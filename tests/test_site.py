@@ -129,4 +129,5 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stderr
     landing = (tmp_path / "index.html").read_text()
     assert "persistor.playground(" in landing
+    assert 'href="report.html"' in landing
     assert (tmp_path / "report.html").exists()
