@@ -5,11 +5,18 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from persistor._tools import programs
+from persistor.nn import positions
+from persistor.nn.draws import native
+from persistor.training.kept import compiled
 
 TRAIN = ["train", "copy-first-discrete", "--length", "5", "--tiny", "--steps", "2", "--json"]
 ROOM = 90_000  # bytes: more than a file of such a run, less than its largest program
@@ -161,3 +168,79 @@ def test_the_oldest_programs_go_first(tmp_path):
         os.utime(path, (moment, moment))
     programs.tidy(tmp_path, folder)
     assert [path.exists() for path in paths] == [False, True, True]
+
+
+class Counted:
+    """A function that counts how often it is traced."""
+
+    __name__ = "counted"
+
+    def __init__(self):
+        self.traced = 0
+
+    def __call__(self, tree, offset):
+        self.traced += 1
+        noise = jax.random.uniform(tree["key"], tree["x"].shape)
+        return tree["factor"] * tree["x"] + noise, offset + 1
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where this process keeps programs, as a command does."""
+    monkeypatch.setattr(programs, "FOLDER", tmp_path)
+    monkeypatch.setattr(programs, "WRITABLE", True)
+    return tmp_path
+
+
+def call(made_for: str | None = "one", factor=2.0, size=3):
+    """How often a call traces its function, and its results; the tree holds what is no array."""
+    function = Counted()
+    tree = {"x": jnp.arange(float(size)), "factor": factor, "key": native(jax.random.key(3))}
+    run = compiled(function, made_for, donated=1)
+    run(tree, jnp.zeros(2))
+    return function.traced, jax.tree.map(np.asarray, run(tree, jnp.zeros(2)))
+
+
+def test_a_kept_program_is_not_traced_again(folder):
+    first, again = call(), call()
+    assert (first[0], again[0]) == (1, 0)
+    jax.tree.map(np.testing.assert_array_equal, first[1], again[1])
+
+
+@pytest.mark.parametrize("change", [{"made_for": "another"}, {"size": 4}, {"factor": 3.0}])
+def test_another_program_is_compiled(folder, change):
+    call()
+    assert call(**change)[0] == 1
+
+
+def test_a_program_that_nothing_describes_is_not_kept(folder):
+    call(made_for=None)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", zlib.compress(b"nonsense"), None])
+def test_a_damaged_program_is_compiled_again(folder, content):
+    call()
+    (path,) = folder.iterdir()
+    path.write_bytes(path.read_bytes()[:-7] if content is None else content)
+    assert (call()[0], call()[0]) == (1, 0)
+
+
+def test_nothing_is_kept_where_that_is_not_allowed_or_fails(folder, monkeypatch):
+    monkeypatch.setattr(programs, "FOLDER", folder / "absent")
+    assert (call()[0], call()[0]) == (1, 1)
+    monkeypatch.setattr(programs, "FOLDER", folder)
+    monkeypatch.setattr(programs, "WRITABLE", False)
+    assert (call()[0], call()[0]) == (1, 1)
+    assert not list(folder.iterdir())
+
+
+def test_positions_are_kept_as_they_were_computed(folder):
+    def table():
+        positions._compact.cache_clear()
+        return jax.tree.map(np.asarray, positions.compact_encoding(50, 16))
+
+    computed, (path,) = table(), folder.iterdir()
+    jax.tree.map(np.testing.assert_array_equal, table(), computed)
+    path.write_bytes(b"damaged")
+    jax.tree.map(np.testing.assert_array_equal, table(), computed)

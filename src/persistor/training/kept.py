@@ -22,6 +22,8 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.experimental import serialize_executable
 
 from persistor._tools import programs
@@ -31,8 +33,10 @@ from persistor.kernels import library
 from persistor.kernels.engine import chosen
 
 PACKAGE = Path(__file__).parents[1]
+# LLVM at its lowest level, and no MLIR for fusions: a step is compiled in a quarter of the time
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 MADE_WITH = ("jax", "jaxlib", "equinox", "optax", "numpy")
+SETTINGS = ("JAX_", "XLA_", "NPROC")
 ELSEWHERE = ("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE")  # settings that change no program
 
 
@@ -68,14 +72,15 @@ class Kept:
 
     def __call__(self, *args: Any) -> Any:
         """The results of the program for arguments like these."""
-        arrays, static = eqx.partition(args, eqx.is_array)
+        arrays, static = eqx.partition(args, _is_array)
         leaves, structure = jax.tree.flatten(arrays)
         types = [str(jax.typeof(x)) for x in leaves]
-        kind = (str(structure), *types, chosen())
+        constants = [_in_words(x) for x in jax.tree.leaves(static)]
+        kind = (str(structure), *types, *constants, chosen())
         if kind not in self._programs:
+            library()  # XLA must know the kernels that a program calls before it loads it
             name, words = self.function.__name__, (self.made_for, str(self.options), *kind)
-            # the address of an object means another one tomorrow
-            lasting = " at 0x" not in str(structure)
+            lasting = " at 0x" not in str(kind)  # tomorrow another object is there
             path = programs.place(name, *_surroundings(), *words) if lasting else None
             self._programs[kind] = _load(path) or self._compile(path, leaves, structure, static)
         return self._programs[kind](*map(_numbers, leaves))
@@ -97,11 +102,22 @@ class Kept:
         first = sum(ends[: self.donated])
         donated = () if self.donated is None else range(first, first + ends[self.donated])
         jitted = jax.jit(program, donate_argnums=tuple(donated), compiler_options=self.options)
+        lowered = jitted.lower(*map(_numbers, leaves))
         with _kept_once():
-            made = jitted.lower(*map(_numbers, leaves)).compile()
+            made = lowered.compile()
         if path is not None:
             _keep(made, path)
         return made
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, jax.Array | np.ndarray | np.generic)
+
+
+def _in_words(constant: Any) -> str:
+    """What a program knows of an argument that is no array; of an object, what it is."""
+    plain = isinstance(constant, bool | int | float | complex | str)
+    return repr(constant) if plain else getattr(constant, "__qualname__", type(constant).__name__)
 
 
 def _is_key(x: Array) -> bool:
@@ -110,7 +126,7 @@ def _is_key(x: Array) -> bool:
 
 def _numbers(x: Array) -> Array:
     """What a program is given for an array: for a key, its words."""
-    return jax.random.key_data(x) if _is_key(x) else x
+    return jax.random.key_data(x) if _is_key(x) else jnp.asarray(x)
 
 
 def _load(path: Path | None) -> Callable | None:
@@ -118,7 +134,6 @@ def _load(path: Path | None) -> Callable | None:
     data = programs.recall(path)
     if data is None:
         return None
-    library()  # XLA must know the kernels that a program calls before it loads it
     with contextlib.suppress(Exception):
         payload, arguments, results = pickle.loads(data)
         structure = jax.tree.structure(((0,) * arguments, {}))
@@ -153,7 +168,7 @@ def _surroundings() -> tuple[str, ...]:
     settings = sorted(
         f"{name}={value}"
         for name, value in os.environ.items()
-        if name.startswith(("JAX_", "XLA_")) and not name.startswith(ELSEWHERE)
+        if name.startswith(SETTINGS) and not name.startswith(ELSEWHERE)
     )
     versions = (f"{name} {version(name)}" for name in MADE_WITH)
     return code.hexdigest(), sys.version, str(processors()), *versions, *settings
