@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -226,7 +227,7 @@ def test_answers_are_those_of_the_model(tmp_path):
     model, split = Experiment.of(task, **TINY).build(), task.split("test")
     answers = answers_on(model, split, task.objective, batch=4)
     batch = split.at(jax.numpy.arange(split.size, dtype=jax.numpy.int32))
-    outputs, _ = model(batch.inputs, lengths=batch.lengths)
+    outputs, _ = eqx.filter_jit(model)(batch.inputs, lengths=batch.lengths)
     np.testing.assert_array_equal(answers.predicted, outputs.argmax(-1))
     np.testing.assert_array_equal(answers.targets, batch.targets)
     np.testing.assert_allclose(answers.confidence, jax.nn.softmax(outputs).max(-1), rtol=1e-5)

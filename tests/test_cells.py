@@ -245,7 +245,7 @@ def test_gradients_pass_the_ends_of_a_ladder(key):
     x = 3 * inputs(4, 60)
     for name in ENGINES:
         with engine(name):
-            jacobian = jax.jacobian(lambda h: cell(x, h)[1])(cell.initial_state())
+            jacobian = jax.jit(jax.jacobian(lambda h: cell(x, h)[1]))(cell.initial_state())
         close(jacobian, np.eye(6), 0)
 
 

@@ -51,6 +51,7 @@ def test_there_are_worked_examples():
     assert {page.stem for page in WORKED} >= {"own-sounds", "own-sensors", "own-text"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WORKED, ids=[page.stem for page in WORKED])
 def test_worked_examples_run_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -135,6 +136,7 @@ def test_every_script_has_a_short_call():
     assert {path.stem for path in SCRIPTS} == set(SHORT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_runs_and_records(path, tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location(path.stem, path)

@@ -463,6 +463,7 @@ def test_gradients_pass_through_eight_bits():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @here
 def test_training_in_eight_bits_loses_nothing_when_exported(tmp_path):
     options = {"tiny": True, "encoding": 0, "steps": 64, "batch": 8}
@@ -610,6 +611,7 @@ def test_a_folder_is_whole_or_absent(tmp_path):
         write_folder(tmp_path / "no" / "new", {"a": b"text"})
 
 
+@pytest.mark.slow
 @on_boards
 @strict
 def test_verify_makes_every_check_and_says_so(saved, tmp_path, capsys):

@@ -323,7 +323,7 @@ def test_vmap_over_models_and_twice_and_of_gradients():
         one = eqx.filter_grad(lambda cell, x: loss(cell, x, name))
         over_x = eqx.filter_vmap(one, in_axes=(None, 0))
         over_cells = eqx.filter_vmap(over_x, in_axes=(None, 0))
-        return eqx.filter_vmap(over_cells, in_axes=(eqx.if_array(0), None))
+        return eqx.filter_jit(eqx.filter_vmap(over_cells, in_axes=(eqx.if_array(0), None)))
 
     found, expected = gradients("native")(cells, x), gradients("sequential")(cells, x)
     assert found.scale.shape == (3, 2, 7, 4)

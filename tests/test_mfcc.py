@@ -42,6 +42,7 @@ def read_clip(content, name):
     return one_second(read_sound(content, name))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(512, 40_000), st.floats(1e-6, 1), st.floats(20, 8_000))
 def test_equal_to_librosa(seed, samples, loudness, hertz):
     noise = np.random.default_rng(seed).normal(size=samples)
@@ -49,11 +50,13 @@ def test_equal_to_librosa(seed, samples, loudness, hertz):
     assert_equal_to_librosa(signal.astype(np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", [np.zeros(16_000), np.ones(16_000), np.eye(1, 16_000)[0]])
 def test_equal_to_librosa_on_silence_and_steps(signal):
     assert_equal_to_librosa(signal.astype(np.float32))
 
 
+@pytest.mark.slow
 def test_equal_to_librosa_on_speech():
     path = real("speech_commands_v0.01_clips.zip")
     with zipfile.ZipFile(path) as archive:

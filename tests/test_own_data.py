@@ -727,6 +727,7 @@ def test_texts_and_folders_that_are_none(folder):
             own_task(folder / name)
 
 
+@pytest.mark.slow
 def test_arrays_on_the_disk_equal_those_in_memory(folder):
     """The batches, and a run of the compiled training loop on them."""
     np.save(folder / "x.npy", X)

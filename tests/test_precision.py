@@ -42,6 +42,12 @@ def network(*names, pooling=Pooling.MEAN):
     return Backbone(M, 3, cells, width=8, architecture=architecture, pooling=pooling, key=last)
 
 
+@eqx.filter_jit
+def compiled(model, x, **options):
+    """What a model gives, as one program instead of one for each operation."""
+    return model(x, **options)
+
+
 def results_and_gradients(model, x):
     """What a model gives, and the gradients of a number made of all of it, for all its weights."""
 
@@ -122,7 +128,7 @@ def test_in_double_precision_a_network_agrees_with_streaming(pooling, double):
     steps, after = streamed(model, x, model.initial_state((B,)))
     close(steps if pooling is Pooling.NONE else steps[:, -1], ys, 1e-10)
     close(after, memory, 1e-10)
-    compact, _ = model(x, encoding=model.encode_positions(T))
+    compact, _ = compiled(model, x, encoding=model.encode_positions(T))
     close(compact, ys, 1e-10)
 
 
@@ -131,7 +137,8 @@ def test_in_double_precision_few_values_are_the_same_as_all_written_out(double):
     ids = jnp.asarray(np.random.default_rng(0).integers(0, 3, (B, T)), jnp.int32)
     x = Indexed(jnp.asarray(draw(0, 3, M)), ids)
     encoding = model.encode_positions(T)
-    close(model(x, encoding=encoding)[0], model(Dense(x.dense()), encoding=encoding)[0], 1e-10)
+    few = compiled(model, x, encoding=encoding)[0]
+    close(few, compiled(model, Dense(x.dense()), encoding=encoding)[0], 1e-10)
 
 
 @pytest.mark.skipif(library().variant is None, reason=library().reason)
@@ -142,7 +149,7 @@ def test_a_model_of_single_precision_stays_native_where_double_is_enabled(name):
     with jax.enable_x64(True), engine("native"):
         found = results_and_gradients(model, x)
         close(found, expected, 1e-5)
-        outputs, memory = model(jnp.asarray(draw(0, B, T, M)))
+        outputs, memory = compiled(model, jnp.asarray(draw(0, B, T, M)))
         assert types(outputs) == {"float64"}
         assert types(memory) == {"complex64", "float32"} if name == "lru" else {"float32"}
 
@@ -183,13 +190,13 @@ def test_parameters_of_half_precision_work(name):
     (ys, last), gradients = results_and_gradients(cell, x)
     lengths, resets = jnp.array([T, 3]), jnp.zeros((B, T), bool).at[:, 4].set(True)
     with engine("parallel"):
-        masked, _ = cell(x, lengths=lengths, resets=resets)
+        masked, _ = compiled(cell, x, lengths=lengths, resets=resets)
     assert types((ys, gradients)) == {"bfloat16"}
     assert types(last) == {"complex64" if name == "lru" else "bfloat16"}
     assert all(bool(jnp.isfinite(a).all()) for a in (ys, last, masked, *jax.tree.leaves(gradients)))
     if name in ("mingru", "lru"):
         wide = jax.tree.map(lambda a: a.astype(jnp.float32), eqx.filter(cell, eqx.is_array))
-        full, _ = eqx.combine(wide, cell)(x.astype(jnp.float32))
+        full, _ = compiled(eqx.combine(wide, cell), x.astype(jnp.float32))
         close(ys.astype(jnp.float32), full, 8 * HALF)
 
 
@@ -200,7 +207,7 @@ def test_a_network_of_half_precision_works():
     assert types(ys) == {"float32"}
     assert types(gradients[0]) == {"bfloat16"}
     assert types(memory) == {"bfloat16", "complex64"}
-    compact, _ = model(x, encoding=model.encode_positions(T))
+    compact, _ = compiled(model, x, encoding=model.encode_positions(T))
     close(compact, ys, 8 * HALF)
     with engine("native"), pytest.raises(PersistorError, match="single precision, not in bfloat16"):
         model(x)

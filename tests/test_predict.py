@@ -7,6 +7,7 @@ import wave
 from dataclasses import replace
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import matplotlib.image
@@ -80,7 +81,7 @@ def model_of(task):
 def computed(model, task, indices):
     """What the model computes from examples of the test set."""
     batch = task.split("test").at(jnp.asarray(indices))
-    return batch, model(batch.inputs, lengths=batch.lengths)[0]
+    return batch, eqx.filter_jit(model)(batch.inputs, lengths=batch.lengths)[0]
 
 
 def close(a, b):

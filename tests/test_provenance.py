@@ -108,6 +108,7 @@ def test_own_data_are_named_by_their_place(tmp_path):
         assert repeated(command(experiment)).name == experiment.name
 
 
+@pytest.mark.slow
 def test_what_has_no_option_is_described_to_python(tmp_path):
     quick = TrainingSpec(steps=4, batch=2, evaluate_every=4, valid_batches=1, learning_rate=0.01)
     text = tmp_path / "lines.txt"  # its alphabet has what must be quoted
@@ -226,6 +227,7 @@ def test_compare_shows_provenance_under_its_table(tmp_path, capsys):
         assert under.startswith(start + "cmru L 1000: ")
 
 
+@pytest.mark.slow
 def test_compare_shows_what_a_new_run_recorded(tmp_path, capsys):
     model = ModelSpec(state_size=1, epsilon=-1.0)
     task = dataclasses.replace(Parity(), train_lengths=(1, 4), test_lengths=(4, 8))

@@ -252,6 +252,7 @@ def shown(tmp_path_factory):
     return rows, folder / demo.PAGE
 
 
+@pytest.mark.slow
 def test_the_demo_trains_and_shows_what_it_trained(shown):
     rows, page = shown
     text = page.read_text()

@@ -87,6 +87,7 @@ def streamed(run, example):
     return [np.stack(block) for block in zip(*seen, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["parity", "symbols", "arrays", "text", "cumulative"])
 def test_states_are_those_of_a_stream(name, runs, watched):
     run = runs[1][name]
@@ -101,6 +102,7 @@ def test_states_are_those_of_a_stream(name, runs, watched):
         np.testing.assert_allclose(np.array(block["states"]).T, expected, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "thinned"), [("parity", False), ("cumulative", True)])
 def test_a_mark_is_an_update_since_the_last_step_shown(name, thinned, runs, watched):
     """At epsilon 1 an update adds alpha, so a state changes where it is updated, and only there."""
@@ -128,6 +130,7 @@ def test_kept_steps_have_both_ends():
             assert (np.diff(kept) > 0).all()
 
 
+@pytest.mark.slow
 def test_a_page_stays_small_and_says_what_is_left_out(runs, watched):
     for run in watched.values():
         assert len(states.as_text(run)) <= states.BYTES

@@ -40,6 +40,7 @@ def test_the_cells_with_thresholds_are_these():
     assert {name for name, cell in cells.items() if isinstance(cell, Thresholded)} == set(HARD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", HARD)
 def test_silence_is_retained_whatever_was_learned(cell):
     """Of trained weights too, and of any others that training may reach: c = 0 < beta."""
@@ -204,6 +205,7 @@ def test_a_leaky_integrator_survives_from_its_solution_and_is_read():
     assert error < 0.2 * Leaky.chance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("longest", [1000.0])
 def test_memory_times_of_mingru_survive_training(longest):
     """The leak of a gate in silence stays within a factor of two of where it started."""

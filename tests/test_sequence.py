@@ -196,7 +196,7 @@ def test_a_batch_is_of_one_bucket_and_every_example_is_as_likely_as_another():
 def test_a_whole_split_is_evaluated_as_if_it_were_padded(model):
     split = ragged()
     batch = split.at(jnp.arange(split.size, dtype=jnp.int32))
-    whole, _ = model(batch.inputs, lengths=batch.lengths)
+    whole, _ = eqx.filter_jit(model)(batch.inputs, lengths=batch.lengths)
     assert evaluate(model, split, Mean(), batch=8) == pytest.approx(float(whole[:, 0].mean()), 1e-4)
 
 

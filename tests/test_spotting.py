@@ -152,6 +152,7 @@ def sound(seconds):
     return made.getvalue()
 
 
+@pytest.mark.slow
 def test_lists_are_read_with_the_clips(tmp_path, monkeypatch):
     monkeypatch.setenv("PERSISTOR_DATA", str(tmp_path))
     folder = tmp_path / "speech_commands_v0.01"

@@ -45,6 +45,7 @@ def children():
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds its children in /proc")
 def test_failures_are_told_and_stop_nothing_else(tmp_path):
     locked, killed, good = seed(1), seed(2, ENDLESS), seed(3)
@@ -67,6 +68,7 @@ def test_failures_are_told_and_stop_nothing_else(tmp_path):
     assert not list(children())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds its children in /proc")
 def test_a_worker_that_is_told_to_stop_saves_its_run(tmp_path):
     told, good = seed(0, ENDLESS), seed(1)

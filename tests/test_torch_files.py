@@ -88,6 +88,7 @@ def test_a_state_dict_has_everything(tmp_path):
     assert float(two.state_dict()["blocks.0.cell.epsilon"]) == pytest.approx(0.3)
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_run_opens(tmp_path):
     experiment = persistor.Experiment.of("parity", cell="cmru", epsilon=1.0, steps=64, tiny=True)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):

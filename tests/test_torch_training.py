@@ -76,6 +76,7 @@ def torch_losses(model):
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "reading"),
     [(("cmru",), "paper"), (("mingru", "alpha-cmru"), "robust"), (("lru", "ladder"), "norm-first")],
