@@ -173,6 +173,20 @@ def test_going_from_memory_to_memory_equals_going_through_strips(name, kind, eve
     assert_same(value_and_gradients(*case, {}), value_and_gradients(*case, full), rtol=1e-5)
 
 
+@needs_library
+@pytest.mark.parametrize("name", NATIVE)
+def test_four_units_side_by_side_equal_plain_and_strips(name):
+    """Some values and sequences are left over; lengths, even full ones, lead past the shortcut."""
+    b, t, k, every = 70, 33, 9, NATIVE.index(name) % 2 == 0
+    cell = cell_named(name, 4, per_unit=True)
+    sequence = projections("normed", b, t, cell.project.weight.shape[1], k)
+    case = (cell, sequence, first_state(cell, b), every)
+    found = value_and_gradients(native, *case, {})
+    assert_same(found, value_and_gradients(plain, *case, {}))
+    full = {"lengths": jnp.full((b,), t, jnp.int32)}
+    assert_same(found, value_and_gradients(native, *case, full), rtol=1e-5)
+
+
 @pytest.mark.slow
 @needs_library
 @settings(max_examples=25, deadline=None, derandomize=True)

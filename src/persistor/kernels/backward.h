@@ -182,8 +182,13 @@ class Backward : Unroller<Cell> {
       });
       return this->store(g_[0], strip, carry, units, -1.0f);
     }
-    this->transitions(strip, t0, n);
-    this->unroll(strip, n);
+    this->advance(strip, t0, n);
+    if constexpr (S == 1) {
+      if (this->looks_up_fours(strip)) {
+        with_vectors(strip.vectors, [&](auto vectors) { retreat_fours<vectors>(strip, t0, n); });
+        return this->store(g_[0], strip, carry, units, -1.0f);
+      }
+    }
     unroll_backwards(strip, t0, n);
     this->store(g_[0], strip, carry, units, -1.0f);
     this->mask(strip, t0, n, da_, dd_, 0.0f);
@@ -326,6 +331,33 @@ class Backward : Unroller<Cell> {
     }
   }
 
+  // The same for sequences of four units, straight into the lookup's derivatives.
+  template <int N>
+  void retreat_fours(const Strip& strip, int64_t t0, int64_t n) {
+    const int64_t at = this->sequence(strip.first);
+    V g[N];
+    for (int v = 0; v < N; ++v) g[v] = g_[0][v];
+    for (int64_t i = n - 1; i >= 0; --i) {
+      if (given_.states) {
+        const float* from = given_.states + (at * in_.length + t0 + i) * in_.units;
+        this->load(from, in_.length * in_.units, strip, incoming_[0]);
+        for (int v = 0; v < N; ++v) g[v] += incoming_[0][v];
+      }
+      for (int v = 0; v < N; ++v) {
+        const V decay = a_[i][v], h = h_[i][v];
+        V da, dd;
+        Cell::retreat(&decay, &h, &g[v], &da, &dd);
+        Four decays[kFours], drives[kFours];
+        std::memcpy(decays, &da, sizeof da);
+        std::memcpy(drives, &dd, sizeof dd);
+        for (int k = 0; k < kFours; ++k) {
+          add(dlookup_.data() + this->four(i, v, k, n), pair(decays[k], drives[k]));
+        }
+      }
+    }
+    for (int v = 0; v < N; ++v) g_[0][v] = g[v];
+  }
+
   void gradient(const Strip& strip, int64_t n) {
     V q[Q + 1], p[J], da[S], dd[S], dp[J], dq[Q + 1];
     for (int64_t v = 0; v < strip.vectors; ++v) {
@@ -348,6 +380,10 @@ class Backward : Unroller<Cell> {
 
   // The derivatives with respect to the projections: to where these came from.
   void scatter(const Strip& strip, int64_t t0, int64_t n, bool values) {
+    if (values && this->are_fours(strip)) {
+      return with_vectors(strip.vectors,
+                          [&](auto vectors) { scatter_fours<vectors>(strip, t0, n); });
+    }
     with_width(strip.width, [&](auto w) { scatter_rows(strip, t0, n, values, w); });
   }
   template <class Width>
@@ -402,6 +438,50 @@ class Backward : Unroller<Cell> {
     }
   }
 
+  // The same for values of four units.
+  template <int N>
+  void scatter_fours(const Strip& strip, int64_t t0, int64_t n) {
+    const auto from = this->template fours<N>(strip, t0, n);
+    const int64_t stride = this->stride();
+    V of_rows[J][N] = {}, of_shift[J] = {};
+    for (int64_t i = 0; i < n; ++i) {
+      V of_offset[J] = {};
+      for (int v = 0; v < N; ++v) {
+        const V gain = from.gain(i, v);
+        V of_gain = {};
+        for (int j = 0; j < J; ++j) {
+          const V dp = dp_[i * J + j][v], scaled = gain * dp;
+          of_rows[j][v] += scaled;
+          of_offset[j] += scaled;
+          of_shift[j] += dp;
+          of_gain += dp * (from.rows[j][v] + from.offset(i, j));
+        }
+        Four gains[kFours];
+        std::memcpy(gains, &of_gain, sizeof of_gain);
+        for (int k = 0; k < kFours; ++k) {
+          const int64_t row = share_.part * in_.values + strip.first + v * kFours + k;
+          sums_.gain_of(in_, share_.block, share_.group, row)[t0 + i] =
+              (gains[k][0] + gains[k][2]) + (gains[k][1] + gains[k][3]);
+        }
+      }
+      for (int j = 0; j < J; ++j) {
+        float* to = doffsets_ + (t0 + i) * stride + j * in_.units + share_.unit;
+        add(to, total_of_fours(of_offset[j]));
+      }
+    }
+    for (int j = 0; j < J; ++j) {
+      const int64_t unit = j * in_.units + share_.unit;
+      add(dshift_ + unit, total_of_fours(of_shift[j]));
+      for (int v = 0; v < N; ++v) {
+        Four rows[kFours];
+        std::memcpy(rows, &of_rows[j][v], sizeof rows);
+        for (int k = 0; k < kFours; ++k) {
+          add(drows_ + (strip.first + v * kFours + k) * stride + unit, rows[k]);
+        }
+      }
+    }
+  }
+
   void clear_dense(const Strip& strip, int64_t t0, int64_t n) const {
     for (int64_t s = 0; s < strip.count; ++s) {
       const int64_t at = this->sequence(strip.first + s) * in_.length + t0;
@@ -434,20 +514,20 @@ class Backward : Unroller<Cell> {
   void empty_lookup(int64_t t0, int64_t n) {
     for (int64_t value = 0; value < in_.values;) {
       const Strip strip(value, in_.values, share_.width, by_);
-      const int64_t w = strip.width;
-      for (int64_t i = 0; i < n; ++i) {
-        for (int part = 0; part < S; ++part) {
-          fill(da_.lanes(i * S + part), kLanes, 0.0f);
-          fill(dd_.lanes(i * S + part), kLanes, 0.0f);
-        }
-        for (int64_t s = 0; s < strip.count; ++s) {
-          const float* from = this->entry(dlookup_, i, value + s);
+      with_width(strip.width, [&](auto w) {
+        for (int64_t i = 0; i < n; ++i) {
           for (int part = 0; part < S; ++part) {
-            copy(from + part * w, w, da_.lanes(i * S + part) + s * w);
-            copy(from + (S + part) * w, w, dd_.lanes(i * S + part) + s * w);
+            da_[i * S + part][strip.vectors - 1] = dd_[i * S + part][strip.vectors - 1] = V{};
+          }
+          const float* from = dlookup_.data() + (i * in_.values + value) * 2 * S * w;
+          for (int64_t s = 0; s < strip.count; ++s, from += 2 * S * w) {
+            for (int part = 0; part < S; ++part) {
+              copy(from + part * w, w, da_.lanes(i * S + part) + s * w);
+              copy(from + (S + part) * w, w, dd_.lanes(i * S + part) + s * w);
+            }
           }
         }
-      }
+      });
       this->fetch(strip, t0, n, true);
       gradient(strip, n);
       scatter(strip, t0, n, true);

@@ -49,8 +49,7 @@ class Forward : Unroller<Cell> {
       });
       return this->store(h_[0], strip, last, units);
     }
-    this->transitions(strip, t0, n);
-    this->unroll(strip, n);
+    this->advance(strip, t0, n);
     if (out_.states) {
       for (int64_t i = 0; i < n; ++i) {
         float* to = out_.states + (at * in_.length + t0 + i) * units * S;

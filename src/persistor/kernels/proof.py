@@ -167,7 +167,7 @@ def _call_lru_layer() -> dict[str, Any]:
     """The layer of linear recurrent units, forward and backward from its checkpoint."""
     *given, state, of_outputs, of_last = lru_operands().values()
     inputs = (*given, np.zeros(0, np.int32), np.zeros(0, bool))
-    checkpoint = np.concatenate([state.real, state.imag], axis=-1)[:, None]
+    checkpoint = np.concatenate([np.real(state), np.imag(state)], axis=-1)[:, None]
     like = [of_outputs, of_last, checkpoint]
     outputs = _call("lru_layer_forward", like, *inputs, state, chunk=STEPS)
     gradients = _call(

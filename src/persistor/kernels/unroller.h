@@ -93,9 +93,6 @@ class Unroller {
     }
     return false;
   }
-  float* entry(std::vector<float>& lookup, int64_t i, int64_t value) const {
-    return lookup.data() + (i * in_.values + value) * 2 * S * share_.width;
-  }
 
   // A state array (.., units) of a strip's sequences, each `step` units after the other, into
   // lanes, and back; `sign` multiplies imaginary parts.
@@ -152,7 +149,7 @@ class Unroller {
       } else {
         std::copy_n(in_.ids + sequence(strip.first + s) * in_.length + t0, n, ids);
       }
-      if (!gain_) continue;
+      if (!gain_ || (by_.lookup && !values)) continue;
       float* gains = gains_.data() + s * n;
       for (int64_t i = 0; i < n; ++i) gains[i] = gain_[ids[i] * in_.length + t0 + i];
     }
@@ -161,7 +158,59 @@ class Unroller {
   // Projections of a strip, steps t0 to t0 + n.
   void fetch(const Strip& strip, int64_t t0, int64_t n, bool values) {
     look_up(strip, t0, n, values);
+    if (values && are_fours(strip)) {
+      return with_vectors(strip.vectors, [&](auto vectors) { fetch_fours<vectors>(strip, t0, n); });
+    }
     with_width(strip.width, [&](auto w) { fetch_rows(strip, t0, n, w); });
+  }
+
+  // Values of four units fill the lanes of a strip: what a vector needs of each is put side by side.
+  bool are_fours(const Strip& strip) const {
+    return gain_ && strip.width == 4 && strip.count % kFours == 0;
+  }
+  // What steps t0 on of a strip of values are made from.
+  template <int N>
+  struct Fours {
+    V rows[J][N], shift[J];
+    const float *offsets, *gains;
+    int64_t units, n;
+
+    PERSISTOR_INLINE V offset(int64_t i, int j) const {
+      return repeated(get<Four>(offsets + (i * J + j) * units));
+    }
+    PERSISTOR_INLINE V gain(int64_t i, int v) const {
+      Four fours[kFours];
+      for (int k = 0; k < kFours; ++k) fours[k] = gains[(v * kFours + k) * n + i] - Four{};
+      return side_by_side(fours);
+    }
+  };
+  template <int N>
+  PERSISTOR_INLINE Fours<N> fours(const Strip& strip, int64_t t0, int64_t n) const {
+    Fours<N> from{{}, {}, offsets_ + t0 * stride() + share_.unit, gains_.data(), in_.units, n};
+    for (int j = 0; j < J; ++j) {
+      const int64_t unit = j * in_.units + share_.unit;
+      from.shift[j] = repeated(get<Four>(shift_ + unit));
+      for (int v = 0; v < N; ++v) {
+        Four rows[kFours];
+        for (int k = 0; k < kFours; ++k) {
+          rows[k] = get<Four>(rows_ + (strip.first + v * kFours + k) * stride() + unit);
+        }
+        from.rows[j][v] = side_by_side(rows);
+      }
+    }
+    return from;
+  }
+  template <int N>
+  void fetch_fours(const Strip& strip, int64_t t0, int64_t n) {
+    const Fours<N> from = fours<N>(strip, t0, n);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int v = 0; v < N; ++v) {
+        const V gain = from.gain(i, v);
+        for (int j = 0; j < J; ++j) {
+          p_[i * J + j][v] = gain * (from.rows[j][v] + from.offset(i, j)) + from.shift[j];
+        }
+      }
+    }
   }
   template <class Width>
   void fetch_rows(const Strip& strip, int64_t t0, int64_t n, Width w) {
@@ -219,16 +268,17 @@ class Unroller {
       const Strip strip(value, in_.values, share_.width, by_);
       fetch(strip, t0, n, true);
       gate(strip, n);
-      const int64_t w = strip.width;
-      for (int64_t i = 0; i < n; ++i) {
-        for (int64_t s = 0; s < strip.count; ++s) {
-          float* to = entry(lookup_, i, value + s);
-          for (int part = 0; part < S; ++part) {
-            copy(a_.lanes(i * S + part) + s * w, w, to + part * w);
-            copy(d_.lanes(i * S + part) + s * w, w, to + (S + part) * w);
+      with_width(strip.width, [&](auto w) {
+        for (int64_t i = 0; i < n; ++i) {
+          float* to = lookup_.data() + (i * in_.values + value) * 2 * S * w;
+          for (int64_t s = 0; s < strip.count; ++s, to += 2 * S * w) {
+            for (int part = 0; part < S; ++part) {
+              copy(a_.lanes(i * S + part) + s * w, w, to + part * w);
+              copy(d_.lanes(i * S + part) + s * w, w, to + (S + part) * w);
+            }
           }
         }
-      }
+      });
       value += strip.count;
     }
   }
@@ -278,7 +328,50 @@ class Unroller {
     }
   }
 
-  // The states h_[i + 1] from h_[0] on.
+  // Decays, and the states h_[i + 1] from h_[0] on.
+  void advance(const Strip& strip, int64_t t0, int64_t n) {
+    if constexpr (S == 1) {
+      if (looks_up_fours(strip)) {
+        look_up(strip, t0, n, false);
+        return with_vectors(strip.vectors, [&](auto vectors) { advance_fours<vectors>(n); });
+      }
+    }
+    transitions(strip, t0, n);
+    unroll(strip, n);
+  }
+
+  // Whether a strip goes from the lookup to the states without a copy between: sequences of four
+  // units, and nothing masked.
+  bool looks_up_fours(const Strip& strip) const {
+    return by_.lookup && !in_.lengths && !in_.resets && are_fours(strip);
+  }
+  // Where the lookup has decay and drive of the k-th sequence of vector v at step i.
+  PERSISTOR_INLINE int64_t four(int64_t i, int v, int k, int64_t n) const {
+    return (i * in_.values + ids_[(v * kFours + k) * n + i]) * 8;
+  }
+  template <int N>
+  void advance_fours(int64_t n) {
+    V h[N], q[N][Q + 1];
+    for (int v = 0; v < N; ++v) {
+      h[v] = h_[0][v];
+      for (int j = 0; j < Q; ++j) q[v][j] = q_[j][v];
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      for (int v = 0; v < N; ++v) {
+        Four decays[kFours], drives[kFours];
+        for (int k = 0; k < kFours; ++k) {
+          const float* from = lookup_.data() + four(i, v, k, n);
+          decays[k] = get<Four>(from);
+          drives[k] = get<Four>(from + 4);
+        }
+        const V decay = side_by_side(decays), drive = side_by_side(drives);
+        Cell::advance(q[v], &decay, &drive, &h[v]);
+        a_[i][v] = decay;
+        h_[i + 1][v] = h[v];
+      }
+    }
+  }
+
   void unroll(const Strip& strip, int64_t n) {
     with_vectors(strip.vectors, [&](auto vectors) { unroll_vectors<vectors>(n); });
   }

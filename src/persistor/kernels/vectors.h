@@ -102,6 +102,33 @@ PERSISTOR_INLINE void fill(float* to, int64_t n, float x) {
   over(n, [&](auto type, int64_t u) { put(to + u, type + x); });
 }
 
+// A vector of fours side by side, and back.
+constexpr int kFours = kWidth / 4;
+typedef float Eight __attribute__((vector_size(32)));
+
+PERSISTOR_INLINE Eight pair(Four a, Four b) {
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+PERSISTOR_INLINE V side_by_side(const Four* x) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(pair(x[0], x[1]), pair(x[2], x[3]), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+                                 10, 11, 12, 13, 14, 15);
+#else
+  return pair(x[0], x[1]);
+#endif
+}
+PERSISTOR_INLINE V repeated(Four x) {
+  Four fours[kFours];
+  for (Four& four : fours) four = x;
+  return side_by_side(fours);
+}
+PERSISTOR_INLINE Four total_of_fours(V x) {
+  Four fours[kFours], sum = {};
+  std::memcpy(fours, &x, sizeof x);
+  for (const Four& four : fours) sum += four;
+  return sum;
+}
+
 // 1 / (1 + exp(-x)), to about 1e-7: exp(r) by its series on |r| <= ln(2) / 2, times a power of two.
 PERSISTOR_INLINE V sigmoid(V x) {
   const V low = all(-87.0f), high = all(87.0f);
