@@ -128,6 +128,10 @@ SHORT = {
         "--seeds",
         "11",
     ],
+    "grid": [
+        *("--cells", "cmru", "--tasks", "copy-first-grid", "--seeds", "11"),
+        *("--length", "4", "--steps", "2"),
+    ],
     "spotting": ["--trials", "varied", "--seeds", "11", "--steps", "2"],
 }
 
