@@ -96,7 +96,7 @@ def test_an_uneven_number_is_cut_into_pieces(count):
     np.testing.assert_array_equal(found[1], x.sum(-1))
 
 
-def test_a_split_is_evaluated_in_pieces(in_small_pieces, monkeypatch):
+def test_a_split_is_evaluated_in_pieces():
     task = CopyFirstNoisy(50)
     model = Backbone(
         1,
