@@ -98,10 +98,11 @@ def test_parameters_that_the_kernel_cannot_update_are_updated_plainly():
 def test_training_calls_the_kernel():
     trainer = Trainer(Experiment(Parity(), MODEL, TrainingSpec(steps=8)))
     start = trainer.start()
-    constants = (trainer.frozen, trainer.train_split, trainer.encoding, jnp.asarray(1))
+    shared = (trainer.frozen, trainer.key, trainer.train_split, trainer.encoding)
+    constants = (*shared, jnp.asarray(1))
     for name in ("native", "sequential"):
         with engine(name):
-            text = str(jax.make_jaxpr(lambda: trainer.interval(constants, start)[1])())
+            text = str(jax.make_jaxpr(lambda: trainer._interval(constants, start)[1])())
         assert ("persistor_adamw" in text) == (name == "native")
 
 

@@ -27,6 +27,7 @@ from persistor.nn.sequence import Dense, Indexed, Positions, Sequence
 from persistor.paper import budgets
 from persistor.recurrence.unroll import ENGINES
 from persistor.tasks import TASKS, CopyFirstDiscrete, CopyFirstGrid, CopyFirstNoisy
+from persistor.training import Trainer
 from persistor.training.evaluation import sampled_indices
 
 PLAIN = {"associative scan": ENGINES["parallel"], "scan": ENGINES["sequential"]}
@@ -40,16 +41,55 @@ def training_steps(scale: Scale) -> Iterator[Measurement]:
     for name, fold in PLAIN.items():
         step, state = training_step(trainer, fold), trainer.start()
         contenders[name] = lambda step=step, state=state: jax.block_until_ready(step(state))
-    seconds = by_turns(contenders, scale)
+    seconds = by_turns({**contenders, **_rates(scale(2048))}, scale)
+    what = f"training step, b {b} t {t} m 256 d 32"
     for name in PLAIN:
         yield Measurement(
             "a",
-            f"training step, b {b} t {t} m 256 d 32",
+            what,
             1e3 * seconds["ours"] / steps,
             "ms",
             f"straightforward, {name}",
             1e3 * seconds[name],
         )
+    n, updated = scale(2048), sum(x.nbytes for x in jax.tree.leaves(trainer.start().params))
+    flops, moved = _product_flops(trainer), 7 * updated  # reads four arrays, writes three
+    rate, bandwidth = 2 * n**3 / seconds["multiply"], 8 * n**2 / seconds["pass"]
+    yield Measurement(
+        "a",
+        what,
+        1e3 * seconds["ours"] / steps,
+        "ms",
+        "its products and update alone",
+        1e3 * (flops / rate + moved / bandwidth),
+        f"{flops / 1e9:.2f} GFLOP at {rate / 1e9:.0f} GFLOP/s, "
+        f"{moved / 1e6:.0f} MB at {bandwidth / 1e9:.0f} GB/s",
+    )
+
+
+def _rates(n: int) -> dict[str, Callable]:
+    """A product of n x n matrices and a pass over one: how fast this machine computes and moves."""
+    square = jax.random.normal(jax.random.key(0), (n, n))
+    multiply, add = jax.jit(lambda a: a @ a), jax.jit(lambda a: a + 1.0)
+    return {
+        "multiply": lambda: jax.block_until_ready(multiply(square)),
+        "pass": lambda: jax.block_until_ready(add(square)),
+    }
+
+
+def _product_flops(trainer: Trainer) -> int:
+    """Operations of the matrix products of a training step."""
+    state = trainer.start()
+    constants = (
+        trainer.frozen,
+        trainer.key,
+        state.step,
+        trainer.train_split,
+        trainer.encoding,
+    )
+    arrays, rest = eqx.partition((state.params, *constants), eqx.is_array)
+    traced = jax.make_jaxpr(lambda arrays: jax.grad(trainer.loss)(*eqx.combine(arrays, rest)))
+    return matmul_flops(traced(arrays).jaxpr)
 
 
 def recurrence(scale: Scale) -> Iterator[Measurement]:
@@ -164,23 +204,8 @@ def deep_stack(scale: Scale) -> Iterator[Measurement]:
     """A training step of a deep stack, against its matrix products at this machine's speed."""
     b, t, n, steps = scale(16), scale(1024), scale(2048), 4
     trainer = training(Pictures(t, Pooling.MEAN), batch=b, state_size=32, blocks=3)
-    state = trainer.start()
-    constants = (
-        trainer.frozen,
-        trainer.key,
-        state.step,
-        trainer.train_split,
-        trainer.encoding,
-    )
-    arrays, rest = eqx.partition((state.params, *constants), eqx.is_array)
-    traced = jax.make_jaxpr(lambda arrays: jax.grad(trainer.loss)(*eqx.combine(arrays, rest)))
-    flops = matmul_flops(traced(arrays).jaxpr)
-    square = jax.random.normal(jax.random.key(0), (n, n))
-    multiply = jax.jit(lambda a: a @ a)
-    contenders = {
-        "ours": Stepper(trainer, steps),
-        "multiply": lambda: jax.block_until_ready(multiply(square)),
-    }
+    flops = _product_flops(trainer)
+    contenders = {"ours": Stepper(trainer, steps), "multiply": _rates(n)["multiply"]}
     seconds = by_turns(contenders, scale)
     rate = 2 * n**3 / seconds["multiply"]
     yield Measurement(
