@@ -179,7 +179,13 @@ int adamw_cases() {
 
 bool one_layer(int64_t groups, int64_t batch, int64_t length, int64_t inputs, int64_t units,
                bool limits) {
-  LayerInputs in{groups, batch, length, inputs, units, std::min<int64_t>(length, 16)};
+  LayerInputs in{};
+  in.groups = groups;
+  in.batch = batch;
+  in.length = length;
+  in.inputs = inputs;
+  in.units = units;
+  in.chunk = std::min<int64_t>(length, 16);
   const int64_t many = groups * batch, m = inputs, d = units;
   const auto x = random_floats(many * length * m), project = random_floats(groups * m * 2 * d);
   auto parameters = random_floats(groups * 3 * d);
