@@ -112,7 +112,8 @@ int all_cases() {
   int cases = 0;
   const int64_t shapes[][5] = {{1, 1, 1, 1, 1},  {1, 2, 2, 3, 5},   {2, 7, 33, 4, 3},
                                {1, 64, 17, 1, 2}, {3, 9, 40, 33, 2}, {1, 33, 20, 8, 4},
-                               {1, 2, 16, 64, 9}, {5, 1, 31, 32, 3}, {1, 70, 5, 100, 2}};
+                               {1, 2, 16, 64, 9}, {5, 1, 31, 32, 3}, {1, 70, 5, 100, 2},
+                               {2, 70, 33, 4, 9}};
   for (const auto& s : shapes) {
     for (Kind kind : {kDense, kIndexed, kPositions, kNormed}) {
       for (int options = 0; options < 8; ++options) {
