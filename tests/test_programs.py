@@ -187,11 +187,11 @@ class Counted:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path):
     """Where this process keeps programs, as a command does."""
-    monkeypatch.setattr(programs, "FOLDER", tmp_path)
-    monkeypatch.setattr(programs, "WRITABLE", True)
-    return tmp_path
+    programs.use(tmp_path)
+    yield tmp_path
+    programs.use(None)
 
 
 def call(made_for: str | None = "one", factor=2.0, size=3):
@@ -228,11 +228,10 @@ def test_a_damaged_program_is_compiled_again(folder, content):
     assert (call()[0], call()[0]) == (1, 0)
 
 
-def test_nothing_is_kept_where_that_is_not_allowed_or_fails(folder, monkeypatch):
-    monkeypatch.setattr(programs, "FOLDER", folder / "absent")
+def test_nothing_is_kept_where_that_is_not_allowed_or_fails(folder):
+    programs.use(folder / "absent")
     assert (call()[0], call()[0]) == (1, 1)
-    monkeypatch.setattr(programs, "FOLDER", folder)
-    monkeypatch.setattr(programs, "WRITABLE", False)
+    programs.use(folder, writable=False)
     assert (call()[0], call()[0]) == (1, 1)
     assert not list(folder.iterdir())
 

@@ -35,7 +35,6 @@ def keep_programs() -> None:
 
     A folder that cannot be written is only read. Whatever goes wrong, programs are compiled.
     """
-    global FOLDER, WRITABLE
     chosen = os.environ.get(VARIABLE, "")
     if chosen == "off" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
@@ -50,10 +49,16 @@ def keep_programs() -> None:
         least = "inf"  # seconds of compiling that make a program worth writing
     if not folder.is_dir():
         return
-    FOLDER, WRITABLE = folder, least == "0"
+    use(folder, writable=least == "0")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = least
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+
+def use(folder: Path | None, *, writable: bool = True) -> None:
+    """Find programs in a folder from now on, and add to them if that is allowed; None: nowhere."""
+    global FOLDER, WRITABLE
+    FOLDER, WRITABLE = folder, writable
 
 
 def place(name: str, *words: str) -> Path | None:
