@@ -86,6 +86,7 @@ def test_arrays_of_other_shapes_are_refused():
         AdamW(1.0, 0.0)(jnp.ones(1), jnp.asarray(0), other, one, one, one)
 
 
+@pytest.mark.slow
 def test_parameters_that_the_kernel_cannot_update_are_updated_plainly():
     spec = TrainingSpec(steps=8)
     trainer = Trainer(Experiment(Parity(), MODEL, spec))

@@ -126,6 +126,7 @@ def test_a_call_is_compiled_once_for_each_shape():
     assert Counting.seen == 2  # other weights are the same program
 
 
+@pytest.mark.slow
 def test_inside_a_transformation_a_call_is_part_of_it():
     """One program, without another inside: what somebody compiles is what they compile."""
     model = model_of(blocks=1)
@@ -136,6 +137,7 @@ def test_inside_a_transformation_a_call_is_part_of_it():
     assert float(jnp.abs(gradient.decoder.linear.bias).max()) > 0
 
 
+@pytest.mark.slow
 def test_a_batch_is_measured():
     rows = list(batches(QUICK))
     assert {"ONNX Runtime", "PyTorch", "inside jax.jit"} <= {row.against for row in rows}

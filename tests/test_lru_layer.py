@@ -77,6 +77,7 @@ def test_same_bits_whatever_the_number_of_threads(monkeypatch):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_vmap_over_sequences_and_layers_is_one_call():
     cells = eqx.filter_vmap(lambda key: LRU(3, 4, key=key))(jax.random.split(jax.random.key(0), 2))
     x = normal(1, 2, 5, 66, 3)

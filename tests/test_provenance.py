@@ -83,6 +83,7 @@ def test_a_command_knows_every_architecture(cell, architecture):
     assert (architecture == "robust") == ("-robust-" in experiment.name)
 
 
+@pytest.mark.slow
 def test_committed_runs_have_their_commands(tmp_path, monkeypatch):
     assert len(records()) > 100
     for record in records():
